@@ -1,0 +1,89 @@
+# Everything one does with this repository. `make` alone lists the targets.
+# Every target that runs code makes its environment first, from the pinned requirements, and only when they changed.
+
+VENV := .venv
+BENCH := .venv-bench
+BIN := $(VENV)/bin
+SERIES := 3.11 3.12 3.13
+PYTHON = $(shell .ci/find-python)
+PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+.PHONY: setup
+setup: $(VENV)/.ready ## Make the environment in .venv (PYTHON= chooses the interpreter)
+
+.PHONY: demo
+demo: $(VENV)/.ready ## Kill workers while invoices go through (ARGS="--seed 7 --invoices 50")
+	$(BIN)/fencepost demo $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.ready ## Run the tests on embedded parts alone (ARGS="tests/core -k fold")
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: $(VENV)/.ready ## Lint, formatting, types, layers and house rules
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/tidy
+
+.PHONY: format
+format: $(VENV)/.ready ## Format the code and apply the lint fixes that are safe
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+.PHONY: bench
+bench: $(VENV)/.ready ## Measure steps per second beside the ceiling and two peers (ARGS=--full)
+	-@$(MAKE) --no-print-directory $(BENCH)/.ready # peers that cannot be installed are left out, the rest is measured
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: test-each
+test-each: ## Run the tests on each Python from 3.11 to 3.13 that the machine has
+	@passed=; failed=; for series in $(SERIES); do \
+	    python=$$(.ci/find-python $$series 2>/dev/null) || { echo "Python $$series: not on this machine"; continue; }; \
+	    echo "Python $$series: $$python"; \
+	    if $(MAKE) --no-print-directory test VENV=.venv-$$series PYTHON="$$python"; \
+	    then passed="$$passed $$series"; else failed="$$failed $$series"; fi; \
+	done; \
+	echo "passed on:$${passed:- none}; failed on:$${failed:- none}"; \
+	test -n "$$passed" -a -z "$$failed"
+
+.PHONY: docs
+docs: $(VENV)/.ready ## Generate the reference from docstrings and tables
+	$(BIN)/python docs/generate.py
+
+.PHONY: lock
+lock: ## Pin the newest requirements that fit (needs uv)
+	uv pip compile $(LOCK_OPTIONS) --output-file requirements/dev.txt pyproject.toml requirements/dev.in
+	uv pip compile $(LOCK_OPTIONS) --constraint requirements/dev.txt --output-file requirements/bench.txt pyproject.toml requirements/bench.in
+
+# One file for every supported Python and platform. No header, paths, index or address may enter it: tests/tidy looks.
+LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
+    --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+.PHONY: clean
+clean: ## Remove environments, caches and what the demo left
+	rm -rf $(VENV) $(BENCH) $(SERIES:%=.venv-%) var build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml
+	$(call make_environment,$(VENV),requirements/dev.txt)
+
+$(BENCH)/.ready: requirements/bench.txt pyproject.toml
+	$(call make_environment,$(BENCH),requirements/bench.txt)
+
+# $(call make_environment,FOLDER,LOCK): the stamp comes last, so that an interrupted set-up is done again.
+define make_environment
+@test -n "$(PYTHON)"
+"$(PYTHON)" -m venv $(1)
+$(1)/bin/python $(PIP_INSTALL) --require-hashes --requirement $(2)
+$(1)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+@touch $@
+endef

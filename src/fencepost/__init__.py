@@ -1,0 +1,147 @@
+"""Fencepost: durable execution that never guesses whether a side effect happened.
+
+This module only names what users import; every name is defined in the room it comes from.
+"""
+
+from fencepost.core.contract import Retry
+from fencepost.core.errors import (
+    Ambiguous,
+    Cancelled,
+    CompensationIncomplete,
+    DeadlinePassed,
+    DeclarationError,
+    ErrorRecord,
+    FencepostError,
+    ForeignAwait,
+    ForeignDatabase,
+    HistoryMismatch,
+    InProgress,
+    InputOutputInWorkflow,
+    LeaseLost,
+    Malformed,
+    Misuse,
+    NotOwner,
+    NotSent,
+    Permanent,
+    RateLimited,
+    RepeatedEffect,
+    RunCancelled,
+    RunEnded,
+    RunFailed,
+    RunHeld,
+    RunInputMismatch,
+    RunNotFound,
+    RunTerminated,
+    StepError,
+    StepFailed,
+    StoreBusy,
+    StoreFailed,
+    StoreUnavailable,
+    Transient,
+    Unresolved,
+    ValueRefused,
+    VerbRefused,
+    WaitExpired,
+)
+from fencepost.core.states import RunState
+from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
+from fencepost.effects.call import Call, SyncCall
+from fencepost.effects.declare import Bound, Effect, KeyArgument, KeyHeader, Stands, Step, compute, effect, read
+from fencepost.effects.endpoint import Endpoint
+from fencepost.effects.http import Http, Reply, SyncHttp
+from fencepost.effects.model import model
+from fencepost.effects.outside import Target
+from fencepost.effects.policy import Allowed, Refused
+from fencepost.effects.question import Answerer, MalformedAnswer, Question
+from fencepost.effects.rules import Rule, RuleBased
+from fencepost.effects.transport import DoorOptions
+from fencepost.runtime.app import App
+from fencepost.runtime.handle import Handle
+from fencepost.runtime.ledger import Ledger
+from fencepost.runtime.report import CompensatedEffect, CompensationReport
+from fencepost.runtime.run import Run
+from fencepost.runtime.worker import Worker
+from fencepost.runtime.workflow import Workflow, workflow
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Absent",
+    "Allowed",
+    "Ambiguous",
+    "Answerer",
+    "App",
+    "Bound",
+    "Call",
+    "Cancelled",
+    "CompensatedEffect",
+    "CompensationIncomplete",
+    "CompensationReport",
+    "Conflicting",
+    "DeadlinePassed",
+    "DeclarationError",
+    "DoorOptions",
+    "Effect",
+    "Endpoint",
+    "ErrorRecord",
+    "FencepostError",
+    "ForeignAwait",
+    "ForeignDatabase",
+    "Found",
+    "Handle",
+    "HistoryMismatch",
+    "Http",
+    "InProgress",
+    "Inconclusive",
+    "InputOutputInWorkflow",
+    "KeyArgument",
+    "KeyHeader",
+    "LeaseLost",
+    "Ledger",
+    "Malformed",
+    "MalformedAnswer",
+    "Misuse",
+    "NotOwner",
+    "NotSent",
+    "Permanent",
+    "Question",
+    "RateLimited",
+    "Refused",
+    "RepeatedEffect",
+    "Reply",
+    "Retry",
+    "Rule",
+    "RuleBased",
+    "Run",
+    "RunCancelled",
+    "RunEnded",
+    "RunFailed",
+    "RunHeld",
+    "RunInputMismatch",
+    "RunNotFound",
+    "RunState",
+    "RunTerminated",
+    "Stands",
+    "Step",
+    "StepError",
+    "StepFailed",
+    "StoreBusy",
+    "StoreFailed",
+    "StoreUnavailable",
+    "SyncCall",
+    "SyncHttp",
+    "Target",
+    "Transient",
+    "Unresolved",
+    "ValueRefused",
+    "VerbRefused",
+    "WaitExpired",
+    "Worker",
+    "Workflow",
+    "__version__",
+    "compute",
+    "effect",
+    "model",
+    "read",
+    "workflow",
+]

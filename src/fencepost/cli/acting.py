@@ -1,0 +1,197 @@
+"""What a person does to a run: one tiny command for each verb, calling the runtime's function of the same name.
+
+The guards, the audit and the refusals are theirs (`runtime.verbs`); a button elsewhere calls the same functions. Here
+a command line becomes their arguments. Verbs that need an effect's code say so by asking for `--app`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from fencepost.cli import terminal
+from fencepost.cli.exits import Exit, Usage
+from fencepost.cli.options import (
+    AppOption,
+    AsJson,
+    By,
+    Db,
+    IfVersion,
+    Item,
+    Namespace,
+    Reason,
+    RunId,
+    Step,
+    json_value,
+    somebody,
+)
+from fencepost.cli.printable import printable
+
+SignalName = Annotated[str, typer.Argument(metavar="NAME", help="The name that the run waits for.")]
+SignalValue = Annotated[str, typer.Argument(metavar="[JSON]", help="Its value, or @file.")]
+SignalId = Annotated[str | None, typer.Option("--id", metavar="ID", help="The event's own id; it counts once.")]
+Happened = Annotated[bool, typer.Option("--happened/--did-not-happen", help="What became of the effect.")]
+ResultValue = Annotated[str | None, typer.Option("--result", metavar="JSON|@FILE", help="Its result, if it happened.")]
+Reference = Annotated[str | None, typer.Option("--reference", metavar="ID", help="The remote id, if it happened.")]
+Override = Annotated[
+    bool,
+    typer.Option("--override", help="Although a request may still land; the guarantee of this effect is lost."),
+]
+
+
+def signal(
+    run: RunId,
+    name: SignalName,
+    value: SignalValue = "null",
+    *,
+    id: SignalId = None,
+    by: By = None,
+    app: AppOption = None,
+    db: Db = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> Exit:
+    """Send a signal to a run.
+
+    It is kept until its wait comes, applied once, or refused with a reason.
+
+    With --json: `run`, `signal` (its id), `name`, `state`.
+    """
+    import asyncio
+
+    from fencepost.cli.target import app_for, opened
+
+    given, sender = json_value(value, what="the signal's value"), somebody(by)
+    with opened(app_for(app, db, namespace, with_code=False)) as ledger:
+        kept = asyncio.run(ledger.signal(run, name, given, id=id, sender=sender))
+    if as_json:
+        terminal.document({"run": run, "signal": kept.id, "name": kept.name, "state": kept.state.value})
+    else:
+        terminal.say(f"signal {printable(kept.name)} ({printable(kept.id)}) is {kept.state} for run {printable(run)}")
+    return Exit.DONE
+
+
+def cancel(
+    run: RunId, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None, db: Db = None,
+    namespace: Namespace = None, as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Stop what has not begun. What was sent is settled first; then the run is cancelled."""
+    return _plain("cancel", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+
+
+def terminate(
+    run: RunId, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None, db: Db = None,
+    namespace: Namespace = None, as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """End a run at once, whatever it is doing. Its effects stand."""
+    return _plain("terminate", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+
+
+def compensate(
+    run: RunId, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None, db: Db = None,
+    namespace: Namespace = None, as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Have a worker compensate a run's effects, the last first."""
+    return _plain("compensate", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+
+
+def resume(
+    run: RunId, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None, db: Db = None,
+    namespace: Namespace = None, as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Let a held or failed run go on. A failed one may need --app: its last step is asked again."""
+    from fencepost.cli.target import app_for
+
+    found = app_for(app, db, namespace, with_code=app is not None)
+    return _act("resume", found, run, as_json=as_json, by=somebody(by), reason=reason, version=if_version)
+
+
+def retry(
+    run: RunId, step: Step, *, reason: Reason, item: Item = None, by: By = None, if_version: IfVersion = None,
+    app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Give an operation that failed for good a new budget. Needs --app."""
+    found = _app_with_code("retry", app, db, namespace)
+    arguments = {"step": step, "item": item, "by": somebody(by), "reason": reason, "version": if_version}
+    return _act("retry", found, run, as_json=as_json, **arguments)
+
+
+def settle(
+    run: RunId, step: Step, *, happened: Happened, reason: Reason, item: Item = None, result: ResultValue = None,
+    reference: Reference = None, override: Override = False, by: By = None, if_version: IfVersion = None,
+    app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Say whether an unknown effect happened.
+
+    The reason is kept as evidence, and the run goes on by itself. "Did not happen" is believed only when no request can
+    still land. Needs --app.
+    """
+    import json
+
+    if not happened and (result is not None or reference is not None):
+        raise Usage("--result and --reference belong to what happened", hint="leave them out, or say --happened")
+    if happened and override:
+        raise Usage("--override belongs to --did-not-happen", hint="what happened needs no override")
+    text = None if result is None else json.dumps(json_value(result, what="--result"))
+    found = _app_with_code("settle", app, db, namespace)
+    arguments = {
+        "step": step, "item": item, "happened": happened, "result": text, "reference": reference, "override": override,
+        "by": somebody(by), "reason": reason, "version": if_version,
+    }  # fmt: skip
+    code = _act("settle", found, run, as_json=as_json, **arguments)
+    if override:
+        terminal.remark(
+            f"the guarantee of {printable(step)} is lost: a request that is still on its way may land after this"
+        )
+    return code
+
+
+# -- shared -----------------------------------------------------------------------------------------------------------
+
+
+def _plain(
+    verb: str, run: str, reason: str, by: str | None, version: int | None, *,
+    where: tuple[str | None, str | None, str | None], as_json: bool,
+) -> Exit:  # fmt: skip
+    """A verb that needs nobody's code."""
+    from fencepost.cli.target import app_for
+
+    found = app_for(*where, with_code=False)
+    return _act(verb, found, run, as_json=as_json, by=somebody(by), reason=reason, version=version)
+
+
+def _app_with_code(verb: str, app: str | None, db: str | None, namespace: str | None) -> Any:
+    from fencepost.cli.target import app_for
+
+    if app is None:
+        raise Usage(
+            f"{verb} needs the code of the effect", hint="give --app MODULE:APP, or set FENCEPOST_APP; --db may stay"
+        )
+    return app_for(app, db, namespace)
+
+
+def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -> Exit:
+    """Call the verb and say what the run is now. With --json: `run`, `verb`, `before`, `state`, and versions."""
+    from fencepost.cli.target import opened, run_of
+    from fencepost.runtime import verbs
+
+    verb: Callable[..., Any] = getattr(verbs, name)
+    with opened(app):
+        before = run_of(app, run_id)
+        after = verb(app, before, **arguments)
+    if as_json:
+        terminal.document(
+            {
+                "run": after.id,
+                "verb": name,
+                "before": before.state.value,
+                "state": after.state.value,
+                "generation": after.generation,
+                "version": after.version,
+            }
+        )
+    else:
+        terminal.say(f"{name}: run {printable(after.id)} was {before.state}, is {after.state}")
+    return Exit.DONE

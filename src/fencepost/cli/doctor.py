@@ -1,0 +1,271 @@
+"""Looks at a ledger and its surroundings and says what is wrong before it hurts: the command `doctor`.
+
+Each check is one small function that answers ok, warning or problem with what to do. It changes nothing, sends nothing
+and asks no model. A ledger that cannot be opened is itself a finding; mending is the operator's part.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fencepost.cli import terminal
+from fencepost.cli.exits import Exit
+from fencepost.cli.options import AsJson, Db, Namespace
+from fencepost.cli.printable import instant, printable
+from fencepost.core.duration import HOUR, SECOND
+from fencepost.core.errors import FencepostError
+
+if TYPE_CHECKING:
+    from fencepost.runtime.app import App
+    from fencepost.store.sqlite import SqliteStore
+
+FREE_BYTES_MIN = 256 * 1024 * 1024
+"""Less free space than this is a warning."""
+
+OLD_UNKNOWN = HOUR
+"""An operation that has been unknown for longer than this is a warning."""
+
+_PAGE = 1_000
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+
+Target = Annotated[
+    str | None,
+    typer.Argument(metavar="[MODULE:APP]", envvar="FENCEPOST_APP", help="The app: module:name, or file.py:name."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: `verdict` is ok, warning or problem; `hint` says what to do about it."""
+
+    name: str
+    verdict: str
+    says: str
+    hint: str = ""
+
+
+def doctor(app: Target = None, *, db: Db = None, namespace: Namespace = None, as_json: AsJson = False) -> Exit:
+    """Check a ledger and what surrounds it.
+
+    Looks at the file, clock, platform, leases, the oldest unknown effect, held runs, audit, contracts and the model.
+
+    Exit 3 if there is a problem; a warning alone is no reason.
+    With --json: `checks` (`name`, `verdict`, `says`, `hint`) and `problems` (how many).
+    """
+    from fencepost.cli.target import app_for
+
+    found = list(checks(app_for(app, db, namespace), has_code=app is not None))
+    problems = sum(check.verdict == PROBLEM for check in found)
+    if as_json:
+        terminal.document({"checks": [asdict(check) for check in found], "problems": problems})
+    else:
+        rows = [(check.verdict, check.name, check.says, check.hint) for check in found]
+        terminal.table(("", "check", "found", "what to do"), rows)
+    return Exit.FINDINGS if problems else Exit.DONE
+
+
+def checks(app: App, *, has_code: bool) -> Iterator[Check]:
+    """Every check, in order; those that need an open ledger are left out when it cannot be opened."""
+    from fencepost.store.open import open_store, path_of
+
+    yield _deadline()
+    if has_code:
+        yield from _contracts(app)
+        yield _model(app)
+    path = Path(path_of(app.url))
+    if not path.exists():
+        yield Check("ledger", WARNING, f"there is no ledger at {path}", "the first start or worker creates it")
+        return
+    yield _permissions(path)
+    yield _space(path)
+    try:
+        yield _schema(path)
+        store = open_store(app.url)
+    except FencepostError as error:
+        yield Check("ledger", PROBLEM, error.message, error.hint)
+        return
+    try:
+        yield Check("durability", OK, "journal_mode=wal and synchronous=FULL were set and read back")
+        yield from _rows(store, app.namespace)
+    except FencepostError as error:
+        yield Check("ledger", PROBLEM, error.message, error.hint)
+    finally:
+        store.close()
+
+
+# -- without a ledger -------------------------------------------------------------------------------------------------
+
+
+def _deadline() -> Check:
+    from fencepost.runtime.contracts import UNENFORCED_DEADLINE, deadline_is_enforced
+
+    if deadline_is_enforced():
+        return Check("deadline", OK, "this kernel ends a process at its send deadline, even one that is stopped")
+    return Check("deadline", WARNING, f"assumed: {UNENFORCED_DEADLINE}", "contracts list it; Linux enforces it")
+
+
+def _contracts(app: App) -> Iterator[Check]:
+    found = app.blanks()
+    for blank in found:
+        yield Check("contract", PROBLEM, f"{blank.effect}: {blank.kind}", blank.mend)
+    if not found:
+        yield Check("contract", OK, f"{len(app.workflows)} workflows without a blank")
+
+
+def _model(app: App) -> Check:
+    from fencepost.effects.model import ModelStep, configured
+
+    asks = any(isinstance(step, ModelStep) for declared in app.workflows.values() for step in declared.steps)
+    source = configured(app.outside.model, os.environ)
+    if source is not None:
+        return Check("model", OK, f"{source.provenance}; not asked now")
+    if not asks:
+        return Check("model", OK, "none configured, and no workflow asks one")
+    return Check(
+        "model", PROBLEM, "a workflow asks a model, and none is configured",
+        "set FENCEPOST_MODEL_URL and FENCEPOST_MODEL, or pass App(model=...)",
+    )  # fmt: skip
+
+
+# -- the file ---------------------------------------------------------------------------------------------------------
+
+
+def _permissions(path: Path) -> Check:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        return Check("permissions", PROBLEM, f"{path} cannot be looked at: {error.strerror}", "check its folder")
+    usable = os.access(path, os.R_OK | os.W_OK) and os.access(path.absolute().parent, os.W_OK | os.X_OK)
+    if not usable:
+        return Check("permissions", PROBLEM, f"{mode:04o}", "this user must be able to write the file and its folder")
+    if mode & stat.S_IWOTH:
+        return Check("permissions", WARNING, f"{mode:04o}: everybody may change the ledger", f"chmod o-w {path}")
+    return Check("permissions", OK, f"{mode:04o}, readable and writable")
+
+
+def _space(path: Path) -> Check:
+    try:
+        free = shutil.disk_usage(path.absolute().parent).free
+    except OSError as error:
+        return Check("space", PROBLEM, f"the file system cannot be asked: {error.strerror}", "check the disk")
+    megabytes = f"{free // 1_000_000} MB free"
+    if free < FREE_BYTES_MIN:
+        return Check("space", WARNING, megabytes, "a full disk stops every worker; nothing is lost then")
+    return Check("space", OK, megabytes)
+
+
+def _schema(path: Path) -> Check:
+    """What the file is, found out without changing it; raises what opening it would raise."""
+    from fencepost.store import queries
+    from fencepost.store.connection import SqliteError, connect_standard
+    from fencepost.store.failures import unavailable
+    from fencepost.store.migrate import schema_of
+
+    newest = len(queries.migrations("sqlite"))
+    try:
+        connection = connect_standard(str(path))
+        try:
+            version = schema_of(connection, str(path))
+        finally:
+            connection.close()
+    except SqliteError as error:
+        raise unavailable(error, str(path)) from error
+    if version < newest:
+        return Check("schema", OK, f"number {version}; opening it now brings it to {newest}")
+    return Check("schema", OK, f"number {version}, the newest that this version knows")
+
+
+# -- the rows ---------------------------------------------------------------------------------------------------------
+
+
+def _rows(store: SqliteStore, namespace: str) -> Iterator[Check]:
+    yield _clock(store)
+    yield _leases(store)
+    yield _oldest_unknown(store, namespace)
+    yield _held(store, namespace)
+    yield _audit(store)
+
+
+def _clock(store: SqliteStore) -> Check:
+    now, latest = store.now(), store.latest()
+    if latest > now + SECOND:
+        behind = (latest - now) / SECOND
+        return Check(
+            "clock", PROBLEM, f"this clock is {behind:.0f} s behind a time that the ledger holds ({instant(latest)})",
+            "set the clock right; leases and waits are late until then, windows are kept",
+        )  # fmt: skip
+    return Check("clock", OK, f"{instant(now)}, not behind the ledger")
+
+
+def _leases(store: SqliteStore) -> Check:
+    found, now = store.leases(), store.now()
+    overdue = [lease for lease in found if lease.state == "live" and lease.expires_at < now]
+    live = [lease for lease in found if lease.state == "live" and lease.expires_at >= now]
+    over = len(found) - len(live) - len(overdue)
+    said = f"{len(live)} live, {len(overdue)} overdue, {over} over that still own runs"
+    if overdue or over:
+        pids = ", ".join(f"pid {lease.pid} on {printable(lease.host)}" for lease in (*overdue, *found)[:5])
+        return Check("leases", WARNING, f"{said}: {pids}", "any worker of the same app takes their runs over")
+    return Check("leases", OK, said if live else "no worker is running")
+
+
+def _oldest_unknown(store: SqliteStore, namespace: str) -> Check:
+    """How long the longest has been unknown, over the runs that can hold one."""
+    oldest: tuple[int, str] | None = None
+    count = 0
+    for run in _unfinished(store, namespace):
+        for operation in store.load(run).operations:
+            if operation.state != "unknown":
+                continue
+            count += 1
+            since = operation.attempts[-1].dispatched_at if operation.attempts else operation.reserved_at
+            if oldest is None or since < oldest[0]:
+                oldest = since, operation.position
+    if oldest is None:
+        return Check("unknown effects", OK, "none")
+    age = store.now() - oldest[0]
+    said = f"{count}; the oldest, {printable(oldest[1])}, for {age // SECOND} s"
+    if age > OLD_UNKNOWN:
+        return Check("unknown effects", WARNING, said, "`fencepost runs --state held`, then settle it")
+    return Check("unknown effects", OK, said)
+
+
+def _unfinished(store: SqliteStore, namespace: str) -> Iterator[int]:
+    from fencepost.core.states import ACTIVE_RUN_STATES, RunState
+    from fencepost.store.api import RunFilter
+
+    # A terminated run is final, and may still have an effect that nobody knows of.
+    for state in (*sorted(ACTIVE_RUN_STATES), RunState.TERMINATED):
+        after: int | None = None
+        while page := store.runs(RunFilter(namespace, state.value, None, None, after, _PAGE)):
+            yield from (run.no for run in page)
+            after = page[-1].no
+
+
+def _held(store: SqliteStore, namespace: str) -> Check:
+    from fencepost.store.api import RunFilter
+
+    found = store.runs(RunFilter(namespace, "held", None, None, None, _PAGE))
+    if found:
+        more = " or more" if len(found) == _PAGE else ""
+        return Check("held runs", WARNING, f"{len(found)}{more} wait for a person", "`fencepost runs --state held`")
+    return Check("held runs", OK, "none")
+
+
+def _audit(store: SqliteStore) -> Check:
+    from fencepost.store.chain import broken_at
+
+    rows = store.audits(None, None)
+    broken = broken_at(rows)
+    if broken is not None:
+        return Check("audit", PROBLEM, f"row {broken} does not fit the chain", "it was changed after it was written")
+    return Check("audit", OK, f"{len(rows)} rows, chain unbroken")

@@ -1,0 +1,132 @@
+"""Shows what the ledger holds: the commands `runs` and `show`.
+
+They read and change nothing, need no app, and refuse to create a ledger that is not there. One run's document is made
+by `story` and laid out by `timeline`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from fencepost.cli import terminal
+from fencepost.cli.exits import Exit, Usage
+from fencepost.cli.options import AppOption, AsJson, Db, Namespace, RunId
+from fencepost.cli.printable import instant
+from fencepost.core.records import Run
+
+State = Annotated[str | None, typer.Option("--state", metavar="STATE", help="Only runs in this state.")]
+WorkflowName = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only runs of this workflow.")]
+Prefix = Annotated[str | None, typer.Option("--prefix", metavar="TEXT", help="Only runs whose id begins with this.")]
+After = Annotated[int | None, typer.Option("--after", metavar="N", help="The next page: `next` of the page before.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Runs on a page.")]
+Redact = Annotated[bool, typer.Option("--redact", help="Leave out requests, results, evidence and signals' values.")]
+
+
+def runs(
+    *,
+    state: State = None,
+    workflow: WorkflowName = None,
+    prefix: Prefix = None,
+    after: After = None,
+    limit: Limit = 50,
+    app: AppOption = None,
+    db: Db = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> Exit:
+    """List runs, newest first.
+
+    With --json: `runs` (`id`, `workflow`, `workflow_version`, `state`, `label`, `generation`, `version`, `created_at`,
+    `changed_at`, `ended_at`, `wake_at`, `hold`) and `next` (for --after; null at the end).
+    """
+    from fencepost.cli.target import app_for, opened
+    from fencepost.store.api import RunFilter
+
+    wanted = None if state is None else _state(state)
+    with opened(app_for(app, db, namespace, with_code=False)) as ledger:
+        found = ledger.store.runs(RunFilter(ledger.namespace, wanted, workflow, prefix, after, limit))
+    following = found[-1].no if len(found) == limit else None
+    if as_json:
+        terminal.document({"runs": [_row(run) for run in found], "next": following})
+        return Exit.DONE
+    if not found:
+        terminal.remark("no runs")
+        return Exit.DONE
+    rows = [_row(run) for run in found]
+    terminal.table(
+        ("run", "workflow", "state", "changed", "why"),
+        [(row["id"], row["workflow"], row["state"], row["changed_at"], _why(row)) for row in rows],
+    )
+    if following is not None:
+        terminal.remark(f"more: --after {following}")
+    return Exit.DONE
+
+
+def _state(text: str) -> str:
+    from fencepost.core.states import RunState
+
+    wanted = text.replace("-", " ").replace("_", " ")
+    if wanted not in set(RunState):
+        raise Usage(f"no run is ever {text!r}", hint=f"states: {', '.join(RunState)}")
+    return wanted
+
+
+def _row(run: Run) -> dict[str, Any]:
+    import json
+
+    from fencepost.core.states import label
+
+    return {
+        "id": run.id,
+        "workflow": run.workflow,
+        "workflow_version": run.workflow_version,
+        "state": run.state.value,
+        "label": label(run.state),
+        "generation": run.generation,
+        "version": run.version,
+        "created_at": instant(run.created_at),
+        "changed_at": instant(run.changed_at),
+        "ended_at": instant(run.ended_at),
+        "wake_at": instant(run.wake_at),
+        "hold": None if run.hold is None else json.loads(run.hold),
+    }
+
+
+def _why(row: dict[str, Any]) -> str:
+    hold = row["hold"]
+    if isinstance(hold, dict):
+        return f"{hold.get('reason')} at {hold.get('step') or 'the run'}"
+    return f"until {row['wake_at']}" if row["state"] == "waiting" and row["wake_at"] else row["label"]
+
+
+def show(
+    run: RunId,
+    *,
+    redact: Redact = False,
+    app: AppOption = None,
+    db: Db = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> Exit:
+    """Show one run, step by step.
+
+    Attempts, outcomes with evidence, keys, owners, what it waits for, and which verbs apply.
+
+    With --json: `run`, `waits_for`, `verbs`, `steps`, `compensation`, `signals`, `audit`; keys are never shortened.
+    """
+    from fencepost.cli.story import story
+    from fencepost.cli.target import app_for, opened, run_of
+    from fencepost.cli.timeline import timeline
+
+    with opened(app_for(app, db, namespace, with_code=False)) as ledger:
+        history = ledger.store.load(run_of(ledger, run).no)
+        leases = ledger.store.leases()
+        audits = ledger.store.audits(ledger.namespace, run)
+    told = story(history, leases, audits, redact=redact)
+    if as_json:
+        terminal.document(told)
+    else:
+        terminal.say(*timeline(told))
+    return Exit.DONE

@@ -1,0 +1,104 @@
+"""The command line's entry: names the commands, and turns whatever ends one into a line and an exit code.
+
+Each command imports what it needs when it is called, so that `fencepost --help` costs little. What commands do is in
+the modules beside this one; errors are worded by `complaint`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from fencepost.cli import acting, contract, demonstrating, doctor, exits, looking, terminal, working
+from fencepost.cli.exits import Exit
+
+# `\b` keeps the lines of the paragraph that follows as they are.
+_EPILOG = "\b\nExit codes:\n" + exits.as_text()
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer passes an option's value by position
+    if asked:
+        from fencepost import __version__
+
+        terminal.say(f"fencepost {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")]
+
+
+def _root(*, version: Version = False) -> None:
+    """Durable execution that never guesses whether a side effect happened."""
+
+
+COMMANDS: tuple[Callable[..., Exit], ...] = (
+    working.start,
+    working.worker,
+    looking.runs,
+    looking.show,
+    acting.signal,
+    acting.cancel,
+    acting.resume,
+    acting.retry,
+    acting.settle,
+    acting.compensate,
+    acting.terminate,
+    contract.contract,
+    doctor.doctor,
+    demonstrating.demo,
+)
+"""The commands in the order of `--help`, under their functions' names."""
+
+
+def commands() -> typer.Typer:
+    """The command line as typer knows it."""
+    found = typer.Typer(
+        name="fencepost",
+        epilog=_EPILOG,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    )
+    found.callback(no_args_is_help=True)(_root)
+    for command in COMMANDS:
+        found.command(epilog="Exit codes: see `fencepost --help`.")(command)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; `arguments` are those of the process if not given. Returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        _write_whatever_the_locale(stream)
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except (terminal.ReaderGone, BrokenPipeError):
+        terminal.leave_quietly()
+        return Exit.READER_GONE
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    from fencepost.cli.complaint import complain, complain_of_usage
+
+    command = typer.main.get_command(commands())
+    try:
+        return int(command.main(args=arguments, prog_name="fencepost", standalone_mode=False) or 0)
+    except typer.TyperException as error:
+        return complain_of_usage(error.format_message())
+    except (typer.Abort, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    except (terminal.ReaderGone, BrokenPipeError):
+        raise
+    except Exception as error:  # noqa: BLE001 - the last place that can still say it in one line
+        return complain(error)
+
+
+def _write_whatever_the_locale(stream: Any) -> None:
+    """A character that the terminal's encoding lacks is written as an escape, never an error."""
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")

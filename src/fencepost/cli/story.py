@@ -1,0 +1,271 @@
+"""What the ledger holds of one run, as one JSON document: what `show --json` prints and `timeline` lays out.
+
+Keys are stable: new ones may come, none changes its meaning. Instants are ISO 8601 in UTC; payloads are JSON values;
+states are the values of `core.states`, each with its `label`. Reading the ledger is the store's part, which verbs
+apply the runtime's.
+
+The document: `run` (who and what, `state`, `owner`, `result`, `error`, `hold`, `cancel`), `waits_for` (texts), `verbs`
+(names), `steps` (in the order of their beginning; an effect has a `key`, `attempts` and `observations`),
+`compensation` (a report, or null), `signals`, and `audit`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.cli.printable import instant
+from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Signal, Step
+from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState, label
+from fencepost.runtime.verbs import verbs_for
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How the story is told: which leases are known, and whether payloads are left out."""
+
+    leases: dict[str, Lease]
+    redact: bool = False
+
+    def payload(self, text: str | None) -> Any:
+        """A stored JSON text as a value, or how long it is."""
+        if text is None:
+            return None
+        if self.redact:
+            return f"redacted ({len(text)} characters)"
+        return _value(text)
+
+    def owner(self, lease: str | None, generation: int | None) -> Document | None:
+        """The worker life behind a lease; host and pid are null when its row is not at hand any more."""
+        if not lease:
+            return None
+        found = self.leases.get(lease)
+        return {
+            "lease": lease,
+            "generation": generation,
+            "host": None if found is None else found.host,
+            "pid": None if found is None else found.pid,
+            "lease_state": None if found is None else found.state.value,
+            "lease_expires_at": None if found is None else instant(found.expires_at),
+        }
+
+
+def story(history: History, leases: Iterable[Lease], audits: Iterable[Audit], *, redact: bool = False) -> Document:
+    """The document of one run. With `redact`, requests, results, evidence and signals' values are left out."""
+    told = Told({lease.id: lease for lease in leases}, redact)
+    steps = [(step.opened_at, step.position, _step(step, told)) for step in history.steps]
+    steps += [(one.reserved_at, one.position, _operation(one, told)) for one in history.operations]
+    return {
+        "run": _run(history, told),
+        "waits_for": waits_for(history),
+        "verbs": verbs_for(history),
+        "steps": [document for _, _, document in sorted(steps, key=lambda one: one[:2])],
+        "compensation": compensation_of(history),
+        "signals": [_signal(signal, told) for signal in history.signals],
+        "audit": [_audit(row) for row in audits],
+    }
+
+
+def _run(history: History, told: Told) -> Document:
+    run = history.run
+    return {
+        "id": run.id,
+        "namespace": run.namespace,
+        "workflow": run.workflow,
+        "workflow_version": run.workflow_version,
+        "on_behalf_of": run.principal,
+        "state": run.state.value,
+        "label": label(run.state),
+        "generation": run.generation,
+        "version": run.version,
+        "owner": told.owner(run.lease, run.generation),
+        "input": told.payload(run.input),
+        "result": told.payload(run.result),
+        "error": _error(run.error),
+        "hold": _value(run.hold),
+        "cancel": _value(run.cancel),
+        "created_at": instant(run.created_at),
+        "changed_at": instant(run.changed_at),
+        "ended_at": instant(run.ended_at),
+        "wake_at": instant(run.wake_at),
+    }
+
+
+def _step(step: Step, told: Told) -> Document:
+    return {
+        "position": step.position,
+        "kind": step.kind,
+        "name": step.name,
+        "version": step.version,
+        "state": step.state.value,
+        "label": label(step.state),
+        "request": told.payload(step.request),
+        "detail": told.payload(step.detail),
+        "result": told.payload(step.result),
+        "error": _error(step.error),
+        "began_at": instant(step.opened_at),
+        "due_at": instant(step.due_at),
+        "ended_at": instant(step.closed_at),
+        "delivered": step.delivered,
+    }
+
+
+def _operation(operation: Operation, told: Told) -> Document:
+    return {
+        "position": operation.position,
+        "kind": "effect",
+        "name": operation.step,
+        "item": operation.item,
+        "effect": operation.effect,
+        "version": operation.contract_version,
+        "state": operation.state.value,
+        "label": label(operation.state),
+        "conflict": operation.conflict,
+        "compensates": operation.compensates,
+        "key": operation.key,
+        "key_scheme": operation.key_scheme,
+        "scope": operation.scope,
+        "request": told.payload(operation.request),
+        "fingerprint": operation.fingerprint,
+        "policy": _value(operation.policy),
+        "reference": operation.reference,
+        "result": told.payload(operation.result),
+        "error": _error(operation.error),
+        "lookups": operation.lookups,
+        "began_at": instant(operation.reserved_at),
+        "first_dispatched_at": instant(operation.first_dispatched_at),
+        "not_before": instant(operation.not_before),
+        "changed_at": instant(operation.changed_at),
+        "delivered": operation.delivered,
+        "attempts": [_attempt(attempt, told) for attempt in operation.attempts],
+        "observations": [_observation(seen, told) for seen in operation.observations],
+    }
+
+
+def _attempt(attempt: Attempt, told: Told) -> Document:
+    return {
+        "number": attempt.number,
+        "outcome": attempt.outcome.value,
+        "label": label(attempt.outcome),
+        "evidence": told.payload(attempt.evidence),
+        "sends": attempt.sends,
+        "token": attempt.token,
+        "owner": told.owner(attempt.lease, attempt.generation),
+        "dispatched_at": instant(attempt.dispatched_at),
+        "send_by": instant(attempt.send_by),
+        "span_ends_at": instant(attempt.span_ends_at),
+        "settled_at": instant(attempt.settled_at),
+    }
+
+
+def _observation(seen: Observation, told: Told) -> Document:
+    return {
+        "kind": seen.kind,
+        "says": seen.says,
+        "attempt": seen.attempt,
+        "evidence": told.payload(seen.evidence),
+        "by_current_owner": seen.current,
+        "owner": told.owner(seen.lease, seen.generation),
+        "began_at": instant(seen.began_at),
+        "seen_at": instant(seen.seen_at),
+    }
+
+
+def _signal(signal: Signal, told: Told) -> Document:
+    return {
+        "id": signal.id,
+        "name": signal.name,
+        "value": told.payload(signal.payload),
+        "state": signal.state.value,
+        "label": label(signal.state),
+        "reason": signal.reason,
+        "sender": signal.sender,
+        "position": signal.position,
+        "sent_at": instant(signal.sent_at),
+        "closed_at": instant(signal.closed_at),
+    }
+
+
+def _audit(row: Audit) -> Document:
+    return {
+        "number": row.no,
+        "at": instant(row.at),
+        "actor": row.actor,
+        "verb": row.verb,
+        "step": row.step,
+        "item": row.item,
+        "outcome": row.outcome,
+        "reason": row.reason,
+        "before": _value(row.before),
+        "after": _value(row.after),
+        "hash": row.hash,
+    }
+
+
+# -- read out of the rows ---------------------------------------------------------------------------------------------
+
+
+def _value(text: str | None) -> Any:
+    """A stored JSON text as a value; what is no JSON is kept as the text it is."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _error(text: str | None) -> Document | None:
+    """Class and message of a stored error; the traceback stays in the ledger's own text."""
+    found = _value(text)
+    if isinstance(found, dict) and "class" in found:
+        return {"class": found["class"], "message": found.get("message", "")}
+    return None if found is None else {"class": "", "message": str(found)}
+
+
+def compensation_of(history: History) -> Document | None:
+    """The report of the last compensation that ended; None when there is none."""
+    done = [
+        step
+        for step in history.steps
+        if step.kind == "compensate" and step.state is StepState.DONE and step.result is not None
+    ]
+    found = _value(max(done, key=lambda step: step.closed_at or 0).result) if done else None
+    return found if isinstance(found, dict) else None
+
+
+def waits_for(history: History) -> list[str]:
+    """What has to happen before the run goes on, in words; empty for one that has ended."""
+    run = history.run
+    if run.state in FINAL_RUN_STATES:
+        return []
+    found = ["a person"] if run.state is RunState.HELD else []
+    found += [_awaited(step) for step in history.steps if step.state is StepState.OPEN and step.kind in _AWAITED]
+    found += [
+        f"{one.position}: not before {instant(one.not_before)}"
+        for one in history.operations
+        if one.not_before is not None
+        and one.state in (OperationState.RESERVED, OperationState.UNKNOWN)
+        and run.state is not RunState.HELD
+    ]
+    owned = run.lease is not None
+    if not owned and run.state is not RunState.HELD and run.wake_at is not None:
+        found.append(f"a worker, from {instant(run.wake_at)} on")
+    return found
+
+
+_AWAITED: dict[str, Callable[[Step], str]] = {
+    "wait": lambda step: f"signal {step.name!r}" + (f", until {instant(step.due_at)}" if step.due_at else ""),
+    "sleep": lambda step: f"the time {instant(step.due_at)}",
+    "child": lambda step: f"child {step.name!r}",
+    "model": lambda step: f"model {step.name!r}" + (f", not before {instant(step.due_at)}" if step.due_at else ""),
+    "read": lambda step: f"read {step.name!r}" + (f", not before {instant(step.due_at)}" if step.due_at else ""),
+}
+
+
+def _awaited(step: Step) -> str:
+    return _AWAITED[step.kind](step)

@@ -1,0 +1,228 @@
+"""Lays a run's story out for a person: the run, its steps with attempts and evidence, and what may be done about it.
+
+Works on the document of `story` alone, so that the screen and `--json` never disagree. Every text from outside passes
+`printable`; long payloads are cut here, and whole in `--json`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from fencepost.cli.printable import compact, printable, short_key
+from fencepost.cli.story import Document
+
+_WIDTH = 12
+_CLOCK = slice(11, 23)  # the time of day of an ISO instant, to the millisecond
+
+
+def timeline(story: Document) -> Iterator[str]:
+    """The lines of the screen."""
+    yield from _head(story["run"])
+    yield from _listed("waits for", story["waits_for"])
+    yield ""
+    yield "steps" if story["steps"] else "no step has begun"
+    for step in story["steps"]:
+        yield from _operation(step) if step["kind"] == "effect" else _step(step)
+    yield from _compensation(story["compensation"])
+    yield from _signals(story["signals"])
+    yield from _audit(story["audit"])
+    yield from _verbs(story)
+
+
+def _field(name: str, value: object, indent: int = 2) -> str:
+    return f"{' ' * indent}{name:<{_WIDTH}}{value}"
+
+
+def _listed(name: str, values: list[str]) -> Iterator[str]:
+    for position, value in enumerate(values):
+        yield _field(name if position == 0 else "", printable(value))
+
+
+def _head(run: Document) -> Iterator[str]:
+    yield f"run {printable(run['id'])}"
+    yield _field("workflow", f"{printable(run['workflow'])}, version {run['workflow_version']}")
+    yield _field("state", f"{run['state']}: {run['label']}")
+    yield from _hold(run["hold"])
+    if run["cancel"]:
+        cancel = run["cancel"]
+        yield _field("cancel", f"asked by {printable(cancel.get('who'))}: {printable(cancel.get('why'))}")
+    yield _field("owner", f"{_owner(run['owner'])}; generation {run['generation']}, version {run['version']}")
+    if run["on_behalf_of"]:
+        yield _field("acts for", printable(run["on_behalf_of"]))
+    yield _field("began", run["created_at"])
+    yield _field("changed" if run["ended_at"] is None else "ended", run["ended_at"] or run["changed_at"])
+    yield _field("input", compact(run["input"]))
+    if run["result"] is not None:
+        yield _field("result", compact(run["result"]))
+    if run["error"]:
+        yield _field("error", _error(run["error"]))
+
+
+def _hold(hold: Document | None) -> Iterator[str]:
+    if not isinstance(hold, dict):
+        return
+    where = printable(hold.get("step") or "the run")
+    yield _field("held for", f"{printable(hold.get('reason'))} (at {where}{_item(hold.get('item'))})")
+    if hold.get("detail"):
+        yield _field("", compact(hold["detail"]))
+
+
+def _owner(owner: Document | None) -> str:
+    if owner is None:
+        return "nobody"
+    lease = printable(owner["lease"])
+    if owner["pid"] is None:
+        return f"a worker that is gone (lease {lease})"
+    until = f", {owner['lease_state']}, expires {owner['lease_expires_at']}"
+    return f"pid {owner['pid']} on {printable(owner['host'])} (lease {lease}{until})"
+
+
+def _error(error: Document) -> str:
+    return printable(f"{error['class']}: {error['message']}" if error["class"] else error["message"])
+
+
+def _item(item: str | None) -> str:
+    return "" if item is None else f", item {printable(item)}"
+
+
+def _begin(step: Document) -> str:
+    clock = (step["began_at"] or "")[_CLOCK]
+    return f"  {clock}  {printable(step['position'])}  ({step['kind']})  {step['state']}: {step['label']}"
+
+
+def _step(step: Document) -> Iterator[str]:
+    yield _begin(step)
+    if step["due_at"]:
+        yield _field("due", step["due_at"], 6)
+    for name, key in (("request", "request"), ("result", "result"), ("detail", "detail")):
+        if step[key] is not None:
+            yield _field(name, compact(step[key]), 6)
+    if step["error"]:
+        yield _field("last error", _error(step["error"]), 6)
+
+
+def _operation(operation: Document) -> Iterator[str]:
+    yield _begin(operation)
+    if operation["conflict"]:
+        yield _field("CONFLICT", "what is known of this effect contradicts itself", 6)
+    yield _field("intends", f"{printable(operation['effect'])} {compact(operation['request'])}", 6)
+    scope = f", scope {printable(operation['scope'])}" if operation["scope"] else ""
+    yield _field("key", f"{short_key(operation['key'])}{scope}, contract version {operation['version']}", 6)
+    for name in ("compensates", "reference"):
+        if operation[name] is not None:
+            yield _field(name, printable(operation[name]), 6)
+    if operation["policy"]:
+        yield _field("policy", compact(operation["policy"]), 6)
+    yield from (line for attempt in operation["attempts"] for line in _attempt(attempt))
+    yield from map(_observation, operation["observations"])
+    yield from _outcome(operation)
+
+
+def _outcome(operation: Document) -> Iterator[str]:
+    if operation["lookups"]:
+        yield _field("look-ups", operation["lookups"], 6)
+    if operation["result"] is not None:
+        yield _field("result", compact(operation["result"]), 6)
+    if operation["error"]:
+        yield _field("last error", _error(operation["error"]), 6)
+    if operation["not_before"] and operation["state"] in ("reserved", "unknown"):
+        yield _field("not before", operation["not_before"], 6)
+
+
+def _attempt(attempt: Document) -> Iterator[str]:
+    clock = attempt["dispatched_at"][_CLOCK]
+    sends = "" if attempt["sends"] is None else f", {attempt['sends']} sent"
+    yield _field(f"attempt {attempt['number']}", f"{clock}  {attempt['outcome']}: {attempt['label']}{sends}", 6)
+    by = f"by {_owner(attempt['owner'])}, generation {(attempt['owner'] or {}).get('generation')}"
+    yield _field("", f"{by}; every trace over by {attempt['span_ends_at']}", 6)
+    if attempt["evidence"] is not None:
+        yield _field("", f"evidence {compact(attempt['evidence'])}", 6)
+
+
+def _observation(seen: Document) -> str:
+    says = f": {seen['says']}" if seen["says"] else ""
+    stale = "" if seen["by_current_owner"] or seen["owner"] is None else " (seen by a former owner)"
+    what = f"{seen['seen_at'][_CLOCK]}  {printable(seen['kind'])}{says}{stale}  {compact(seen['evidence'])}"
+    return _field("seen", what, 6)
+
+
+def _compensation(report: Document | None) -> Iterator[str]:
+    if report is None:
+        return
+    yield ""
+    yield f"compensation: {printable(report.get('reason', ''))}"
+    for one in report.get("effects", []):
+        error = f": {compact(one['error'])}" if one.get("error") else ""
+        reference = f" ({printable(one['reference'])})" if one.get("reference") else ""
+        yield f"  {printable(one.get('effect'))}{reference}  {printable(one.get('outcome'))}{error}"
+
+
+def _signals(signals: list[Document]) -> Iterator[str]:
+    if not signals:
+        return
+    yield ""
+    yield "signals"
+    for one in signals:
+        why = f" ({printable(one['reason'])})" if one["reason"] else ""
+        sender = f" from {printable(one['sender'])}" if one["sender"] else ""
+        name, value = printable(one["name"]), compact(one["value"])
+        yield f"  {one['sent_at'][_CLOCK]}  {name} {value}{sender}  {one['state']}: {one['label']}{why}"
+
+
+def _audit(rows: list[Document]) -> Iterator[str]:
+    if not rows:
+        return
+    yield ""
+    yield "audit"
+    for row in rows:
+        step = f" {printable(row['step'])}{_item(row['item'])}" if row["step"] else ""
+        who = printable(row["actor"])
+        yield f"  {row['at']}  {who}  {row['verb']}{step}  {row['outcome']}: {printable(row['reason'])}"
+        yield f"      {compact(row['before'])} -> {compact(row['after'])}"
+
+
+# -- what may be done -------------------------------------------------------------------------------------------------
+
+
+def _verbs(story: Document) -> Iterator[str]:
+    yield ""
+    if not story["verbs"]:
+        yield "no verb applies"
+        return
+    yield "verbs that apply"
+    run = _quoted(story["run"]["id"])
+    for verb in story["verbs"]:
+        for rest in _forms(verb, story):
+            yield f"  fencepost {verb} {run}{rest}"
+
+
+def _forms(verb: str, story: Document) -> Iterator[str]:
+    """How the command goes on after the run: once for each operation that it may be meant for."""
+    if verb == "signal":
+        yield " NAME JSON"
+        return
+    if verb not in _PER_OPERATION:
+        yield " --reason TEXT"
+        return
+    for operation in story["steps"]:
+        if operation["kind"] == "effect" and _PER_OPERATION[verb](operation):
+            item = "" if operation["item"] is None else f" --item {_quoted(operation['item'])}"
+            says = " --happened|--did-not-happen" if verb == "settle" else ""
+            yield f" {_quoted(operation['name'])}{item}{says} --reason TEXT"
+
+
+def _needs_settling(operation: Document) -> bool:
+    return operation["state"] == "unknown" or (operation["state"] == "succeeded" and operation["result"] is None)
+
+
+def _has_failed(operation: Document) -> bool:
+    return bool(operation["state"] == "failed")
+
+
+_PER_OPERATION: dict[str, Any] = {"settle": _needs_settling, "retry": _has_failed}
+
+
+def _quoted(text: str) -> str:
+    return shlex.quote(printable(text, limit=None))

@@ -1,0 +1,226 @@
+"""Starts runs and works on them: the commands `start` and `worker`.
+
+A worker ends in order at the first Ctrl-C or SIGTERM: it begins nothing new, finishes what is in flight and gives
+everything back. A second one ends it at once; what it was sending is then unknown, and asked about by whoever takes
+over. The work itself is `runtime.worker`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import typing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fencepost.cli import terminal
+from fencepost.cli.exits import Exit, Usage
+from fencepost.cli.options import AppArgument, AsJson, Db, Namespace, json_value
+from fencepost.cli.printable import compact, printable
+
+if TYPE_CHECKING:
+    from fencepost.runtime.app import App
+    from fencepost.runtime.worker import Worker
+    from fencepost.runtime.workflow import Workflow
+
+_STOP = (signal.SIGINT, signal.SIGTERM)
+
+WorkflowName = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Its name; name@2 for an older version.")]
+NewId = Annotated[str, typer.Option("--id", metavar="ID", help="The run's id, from the business event.")]
+Input = Annotated[
+    str | None,
+    typer.Option("--input", metavar="JSON|@FILE", help="The argument; if there are several, an object by their names."),
+]
+Principal = Annotated[str | None, typer.Option("--on-behalf-of", metavar="NAME", help="For whom the run acts.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for its result; some worker must be running.")]
+Within = Annotated[float | None, typer.Option("--within", metavar="SECONDS", help="With --wait: how long at most.")]
+RunsMax = Annotated[int, typer.Option("--runs-max", min=1, help="Runs that it works on at a time.")]
+
+
+def start(
+    app: AppArgument,
+    workflow: WorkflowName,
+    *,
+    id: NewId,
+    input: Input = None,
+    on_behalf_of: Principal = None,
+    wait: Wait = False,
+    within: Within = None,
+    db: Db = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> Exit:
+    """Start a run, for a worker to live; the same id and input find it again.
+
+    With --json: `run`, `workflow`, `workflow_version`, `state`, and with --wait `result`.
+    """
+    import asyncio
+
+    from fencepost.cli.target import app_for
+
+    found = app_for(app, db, namespace)
+    declared = workflow_named(found, workflow)
+    args, kwargs = arguments(declared, None if input is None else json_value(input, what="--input"))
+
+    async def begin() -> Exit:
+        async with found:
+            handle = await found.start(declared, *args, id=id, on_behalf_of=on_behalf_of, **kwargs)
+            if wait:
+                try:
+                    await handle.result(within=within)
+                except TimeoutError:
+                    terminal.remark(f"fencepost: not yet: run {printable(id)} is {await handle.state()}")
+                    return Exit.NOT_YET
+            run = (await found.show(id)).run
+        said: dict[str, Any] = {
+            "run": run.id,
+            "workflow": run.workflow,
+            "workflow_version": run.workflow_version,
+            "state": run.state.value,
+        }
+        if wait:
+            said["result"] = json_value(run.result or "null", what="the result")
+        _tell(said, as_json=as_json)
+        return Exit.DONE
+
+    return asyncio.run(begin())
+
+
+def _tell(said: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        terminal.document(said)
+        return
+    terminal.say(f"run {printable(said['run'])} is {said['state']}")
+    if "result" in said:
+        terminal.say(compact(said["result"], limit=None))
+
+
+def workflow_named(app: App, name: str) -> Workflow[..., Any]:
+    """The app's workflow of that name, the newest unless `name@version` says which.
+
+    Raises:
+        Usage: the app has none.
+    """
+    wanted, _, version = name.partition("@")
+    of_name = {known[1]: declared for known, declared in app.workflows.items() if known[0] == wanted}
+    newest = str(max(of_name, default=0))
+    found = next((declared for number, declared in of_name.items() if str(number) == (version or newest)), None)
+    if found is None:
+        known = ", ".join(sorted(f"{one}@{number}" for one, number in app.workflows)) or "none"
+        raise Usage(f"the app has no workflow {name!r}", hint=f"it has: {known}")
+    return found
+
+
+def arguments(declared: Workflow[..., Any], value: Any) -> tuple[list[Any], dict[str, Any]]:
+    """What to call the workflow with: one parameter takes the value itself, several an object by parameter name.
+
+    Parameters with defaults may be left out. Raises `Usage` for names that do not fit, `ValueRefused` for values.
+    """
+    import json
+
+    from fencepost.effects.values import Door
+
+    parameters = list(inspect.signature(declared.function).parameters.values())[1:]
+    hints = typing.get_type_hints(declared.function, include_extras=True)
+    given = _by_name(declared, [parameter.name for parameter in parameters], value)
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter.name not in given:
+            continue
+        door = Door(hints[parameter.name], where=parameter.name)
+        decoded = door.decode(json.dumps(given[parameter.name]))
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY or len(args) < parameters.index(parameter):
+            kwargs[parameter.name] = decoded
+        else:
+            args.append(decoded)
+    missing = [one.name for one in parameters if one.name not in given and one.default is inspect.Parameter.empty]
+    if missing:
+        raise Usage(f"workflow {declared.name} needs {', '.join(missing)}", hint="give --input JSON")
+    return args, kwargs
+
+
+def _by_name(declared: Workflow[..., Any], names: list[str], value: Any) -> dict[str, Any]:
+    if value is None and len(names) != 1:
+        return {}
+    if len(names) == 1:
+        return {names[0]: value}
+    if not isinstance(value, dict):
+        raise Usage(
+            f"workflow {declared.name} takes {', '.join(names) or 'no input'}",
+            hint="give --input as a JSON object by parameter name" if names else "leave --input out",
+        )
+    unknown = sorted(set(value) - set(names))
+    if unknown:
+        raise Usage(f"workflow {declared.name} takes no {', '.join(unknown)}", hint=f"it takes: {', '.join(names)}")
+    return value
+
+
+# -- worker -----------------------------------------------------------------------------------------------------------
+
+
+def worker(app: AppArgument, *, runs_max: RunsMax = 1_000, db: Db = None, namespace: Namespace = None) -> Exit:
+    """Work on the runs of an app's workflows.
+
+    Ctrl-C or SIGTERM drains: nothing new begins, what is in flight ends, the rest is given back. A second one ends at
+    once.
+    """
+    import asyncio
+
+    from fencepost.cli.target import app_for
+
+    _log_to_stderr()
+    asyncio.run(_work(app_for(app, db, namespace), runs_max))
+    return Exit.DONE
+
+
+async def _work(app: App, runs_max: int) -> None:
+    from fencepost.runtime.worker import Worker
+
+    async with app:
+        lease = app.host.lease
+        working = Worker(app.host, lease_length=lease.length, margin=lease.margin, runs_max=runs_max)
+        _drain_on_signal(working)
+        known = ", ".join(f"{name} {version}" for name, version in sorted(app.workflows))
+        terminal.remark(f"worker {os.getpid()} on {printable(app.url)}: {printable(known)} (Ctrl-C drains)")
+        await working.work()
+        terminal.remark(f"worker {os.getpid()} has drained; it took {working.claimed} runs")
+
+
+def _drain_on_signal(working: Worker) -> None:
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    asked: list[int] = []
+
+    def stop() -> None:
+        asked.append(1)
+        if len(asked) > 1:
+            _end_at_once()
+        terminal.remark("finishing what is in flight; again to end at once")
+        working.stop()
+
+    for number in _STOP:
+        loop.add_signal_handler(number, stop)
+
+
+def _end_at_once() -> None:
+    """End without giving anything back, as a crash would: the ledger holds every intent, and the lease runs out."""
+    terminal.remark("ended at once; what was in flight is taken over when the lease has run out")
+    os._exit(Exit.INTERRUPTED)
+
+
+def _log_to_stderr() -> None:
+    import logging
+
+    class OneLine(logging.Formatter):
+        """A record on one line that is safe for a terminal."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            return printable(super().format(record), limit=4_000)
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger("fencepost").addHandler(handler)

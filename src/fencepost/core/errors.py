@@ -1,0 +1,226 @@
+"""Every error that Fencepost raises, in four branches by who must act.
+
+`Misuse`: you called it wrong, change the call. `NotOwner`: somebody else owns this now, stop. `Ambiguous`: the
+outside may or may not have done it, ask before sending again. `StoreUnavailable`: our own ledger cannot be written,
+nothing was sent. What a step's body raises about the outside world is a `StepError`.
+
+This file only names errors. Which error proves what is decided in `classify`; what happens next in `recovery`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class FencepostError(Exception):
+    """The base of all errors of this package.
+
+    `message` says what is wrong, `hint` what to do next, `ids` which run, step, key or lease it is about.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", ids: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.ids: dict[str, str] = dict(ids or {})
+
+    def __str__(self) -> str:
+        about = ", ".join(f"{name}={value}" for name, value in self.ids.items())
+        parts = [self.message, f"[{about}]" if about else "", self.hint and f"({self.hint})"]
+        return " ".join(part for part in parts if part)
+
+
+# -- you called it wrong ------------------------------------------------------------------------------------------
+
+
+class Misuse(FencepostError):
+    """The call, the declaration or the workflow's code is wrong; nothing was sent and nothing is lost."""
+
+
+class DeclarationError(Misuse):
+    """A step, an effect's contract or a workflow is declared in a way that cannot be kept."""
+
+
+class ValueRefused(Misuse):
+    """A value cannot be stored and read back equal in value and type, or is larger than the limit."""
+
+
+class RunInputMismatch(Misuse):
+    """A run with this id exists already and was started with another input or workflow."""
+
+
+class RunNotFound(Misuse):
+    """No run has this id in this namespace."""
+
+
+class VerbRefused(Misuse):
+    """An operator's verb does not apply to the state in which it found the run or operation."""
+
+
+class HistoryMismatch(Misuse):
+    """The workflow's code asks for something else than its recorded history holds."""
+
+
+class RepeatedEffect(Misuse):
+    """An effect was met twice in one run without an item, or with the same item and other parameters."""
+
+
+class ForeignAwait(Misuse):
+    """A workflow awaited something that is not a step, wait or group of the run."""
+
+
+class InputOutputInWorkflow(Misuse):
+    """A workflow's body read or wrote something itself; only steps may."""
+
+
+class ForeignDatabase(Misuse):
+    """The file is not a Fencepost ledger, or a newer Fencepost wrote it."""
+
+
+# -- you no longer own this ---------------------------------------------------------------------------------------
+
+
+class NotOwner(FencepostError):
+    """Another generation owns the run; what this worker saw is kept as evidence, what it wanted is not done."""
+
+
+class LeaseLost(NotOwner):
+    """This process's lease is expired or too near its end to start a send."""
+
+
+class DeadlinePassed(NotOwner):
+    """The attempt's send deadline passed before its first byte left; nothing was sent."""
+
+
+# -- the outside is ambiguous -------------------------------------------------------------------------------------
+
+
+class Ambiguous(FencepostError):
+    """Whether an effect happened is not known, or what is known contradicts itself."""
+
+
+class RunHeld(Ambiguous):
+    """The run waits for a person; `ids` and `hint` say for what and which verbs apply."""
+
+
+class InProgress(Ambiguous):
+    """Another owner is performing this operation now; ask again later."""
+
+
+# -- our store is unavailable -------------------------------------------------------------------------------------
+
+
+class StoreUnavailable(FencepostError):
+    """The ledger cannot be read or written; whatever was not acknowledged was not sent either."""
+
+
+class StoreBusy(StoreUnavailable):
+    """Another process held the ledger's write lock for longer than the configured patience."""
+
+
+class StoreFailed(StoreUnavailable):
+    """A sync or commit failed: what it wrote may or may not be on disk, so this process stops dispatching."""
+
+
+# -- how a run ended ----------------------------------------------------------------------------------------------
+
+
+class RunEnded(FencepostError):
+    """Base of what `handle.result()` raises for a run that did not succeed."""
+
+
+class RunFailed(RunEnded):
+    """The workflow's own code raised; its effects stand."""
+
+
+class RunCancelled(RunEnded):
+    """The run was cancelled and every one of its operations is known."""
+
+
+class RunTerminated(RunEnded):
+    """A person ended the run."""
+
+
+class CompensationIncomplete(RunEnded):
+    """At least one compensation failed or could not be tried; the report says which."""
+
+
+class WaitExpired(FencepostError):
+    """A wait's time ran out before its signal came."""
+
+
+# -- what a step's body says of the outside -----------------------------------------------------------------------
+
+
+class StepError(FencepostError):
+    """Base of what a body or a client's classifier says of one attempt."""
+
+
+class Transient(StepError):
+    """Worth trying again; by itself no proof that nothing happened."""
+
+
+class RateLimited(StepError):
+    """The target asked to wait `retry_after` microseconds (None: it did not say); by itself no proof of anything."""
+
+    def __init__(
+        self, message: str, *, retry_after: int | None = None, hint: str = "", ids: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, ids=ids)
+        self.retry_after = retry_after
+
+
+class Permanent(StepError):
+    """Trying again cannot help: bad input, not authorised, policy, unsupported."""
+
+
+class Unresolved(StepError):
+    """The attempt may or may not have been applied."""
+
+
+class Malformed(StepError):
+    """A model's output does not have the declared form."""
+
+
+class NotSent(StepError):
+    """Raised by a body before it sent anything: its statement that this attempt was not applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRecord:
+    """An error as it is stored: names and text, never the object.
+
+    `class_name` is the qualified name, `message` its text, `traceback` the formatted frames; all bounded in length.
+    """
+
+    class_name: str
+    message: str
+    traceback: str = ""
+
+    def as_text(self) -> str:
+        """JSON text for the ledger."""
+        return json.dumps({"class": self.class_name, "message": self.message, "traceback": self.traceback})
+
+    @classmethod
+    def from_text(cls, text: str) -> ErrorRecord:
+        """The record of a stored text."""
+        fields = json.loads(text)
+        return cls(fields["class"], fields["message"], fields["traceback"])
+
+
+class StepFailed(FencepostError):
+    """The one exception that a workflow sees for a step that failed for good.
+
+    `record` names the original class, message and traceback; `others` are the errors of sibling branches of a gather.
+    """
+
+    def __init__(self, record: ErrorRecord, *, ids: Mapping[str, str] | None = None) -> None:
+        super().__init__(f"{record.class_name}: {record.message}", ids=ids)
+        self.record = record
+        self.others: tuple[BaseException, ...] = ()
+
+
+class Cancelled(BaseException):
+    """Arrives in a workflow at a recorded position when its run, or its branch of a race, is cancelled."""

@@ -1,0 +1,203 @@
+"""What the ledger holds, as plain records: the only input of every decision.
+
+`core` decides over these, `store` loads them, screens show them. Instants are microseconds of the store's clock unless
+a name says otherwise; payloads are canonical JSON text. Records hold facts; what follows from them is decided in
+`outcome`, `recovery` and `compensation`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fencepost.core.position import effect_position
+from fencepost.core.states import LeaseState, OperationState, Outcome, RunState, SignalState, StepState
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One dispatch of an operation.
+
+    `send_by` is when its last byte must have left, `span_ends_at` when every trace of it must be dead and digested:
+    dispatch + attempt timeout + settle.
+    """
+
+    number: int
+    dispatched_at: int
+    send_by: int
+    span_ends_at: int
+    lease: str
+    generation: int
+    outcome: Outcome = Outcome.UNRESOLVED
+    token: int | None = None
+    evidence: str | None = None
+    sends: int | None = None
+    settled_at: int | None = None
+
+
+@dataclass(slots=True)
+class Observation:
+    """Something seen, by whoever saw it; appended, never changed.
+
+    `says` is "applied", "not applied", "found", "absent", "inconclusive" or None (a reference, raw bytes).
+    """
+
+    kind: str
+    says: str | None
+    evidence: str
+    seen_at: int
+    attempt: int | None = None
+    began_at: int | None = None
+    lease: str | None = None
+    generation: int | None = None
+    current: bool = True
+    no: int = 0
+
+
+@dataclass(slots=True)
+class Operation:
+    """The ledger's record of one logical effect, with its attempts in order."""
+
+    run: int
+    step: str
+    item: str | None
+    effect: str
+    contract_version: int
+    key: str
+    key_scheme: int
+    request: str
+    fingerprint: str
+    state: OperationState
+    reserved_at: int
+    scope: str = ""
+    policy: str | None = None
+    conflict: bool = False
+    lookups: int = 0
+    generation: int = 0
+    version: int = 0
+    compensates: str | None = None
+    reference: str | None = None
+    result: str | None = None
+    error: str | None = None
+    delivered: int | None = None
+    delivered_at: int | None = None
+    not_before: int | None = None
+    first_dispatched_at: int | None = None
+    budget_from: int = 0
+    changed_at: int = 0
+    attempts: list[Attempt] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+
+    @property
+    def position(self) -> str:
+        """Where it stands in its run, as the driver names it; see `core.position`."""
+        return effect_position(self.step, self.item)
+
+
+@dataclass(slots=True)
+class Step:
+    """A recorded position of a run that is not an effect."""
+
+    position: str
+    kind: str
+    name: str
+    fingerprint: str
+    state: StepState
+    opened_at: int
+    version: int = 0
+    request: str | None = None
+    detail: str | None = None
+    result: str | None = None
+    error: str | None = None
+    delivered: int | None = None
+    due_at: int | None = None
+    closed_at: int | None = None
+
+
+@dataclass(slots=True)
+class Signal:
+    """A message to a run: kept, applied to a wait, or refused with a reason."""
+
+    id: str
+    name: str
+    payload: str
+    state: SignalState
+    sent_at: int
+    sender: str = ""
+    fingerprint: str = ""
+    reason: str | None = None
+    position: str | None = None
+    closed_at: int | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """One execution of a workflow. `no` is the ledger's number for it, `id` the business event's name."""
+
+    no: int
+    namespace: str
+    id: str
+    workflow: str
+    workflow_version: int
+    input: str
+    fingerprint: str
+    state: RunState
+    generation: int
+    version: int
+    created_at: int
+    changed_at: int
+    principal: str | None = None
+    lease: str | None = None
+    wake_at: int | None = None
+    parent: int | None = None
+    result: str | None = None
+    error: str | None = None
+    hold: str | None = None
+    cancel: str | None = None
+    delivered: int = 0
+    ended_at: int | None = None
+
+
+@dataclass(slots=True)
+class Lease:
+    """One worker life's claim to be alive; never reused."""
+
+    id: str
+    host: str
+    boot_id: str
+    pid: int
+    process_started: int
+    state: LeaseState
+    taken_at: int
+    renewed_at: int
+    expires_at: int
+    closed_at: int | None = None
+
+
+@dataclass(slots=True)
+class Audit:
+    """Who did what to which run or operation, why, and what it changed; chained by hash to the row before."""
+
+    at: int
+    actor: str
+    verb: str
+    run_id: str
+    outcome: str
+    reason: str
+    before: str
+    after: str
+    namespace: str = "default"
+    step: str | None = None
+    item: str | None = None
+    no: int = 0
+    previous: str = ""
+    hash: str = ""
+
+
+@dataclass(slots=True)
+class History:
+    """Everything the ledger holds of one run, loaded in one query per table kind."""
+
+    run: Run
+    steps: list[Step] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)

@@ -1,0 +1,1 @@
+"""The one door to the outside: it performs, reconciles and compensates effects."""

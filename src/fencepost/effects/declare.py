@@ -1,0 +1,431 @@
+"""The decorators with which users declare steps: `effect`, `read`, `compute` and `model`.
+
+A decorated function becomes a `Step`. Calling it builds an inert, typed `Bound`; `run.do` or `ledger.perform` performs
+it, and `step.body(call, ...)` is the function itself, for unit tests. What is declared here is collected into a
+`core.contract.Contract`; what that buys is computed in `core.guarantee`, and carried out by `perform`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
+
+from fencepost.core import contract as contracts
+from fencepost.core.duration import MINUTE, microseconds
+from fencepost.core.errors import DeclarationError, FencepostError, Misuse
+from fencepost.core.identity import check_name, digest_text
+from fencepost.effects.policy import Policy
+from fencepost.effects.values import ArgumentsDoor, Carried, Door, result_door
+
+if TYPE_CHECKING:
+    from fencepost.effects.call import Call, SyncCall
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+Duration = str | timedelta
+StepKind = Literal["effect", "model", "read", "compute"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHeader:
+    """The operation's key travels in an HTTP header, which `call.http` sets on the attempt's write.
+
+    `window` is how long the target says it remembers a key ("24h"; None only if it promises for ever).
+    """
+
+    header: str
+    window: Duration | None
+    replays_failures: bool = False
+
+    def promise(self) -> contracts.KeyPromise:
+        """What it means for recovery."""
+        return contracts.KeyPromise(_optional(self.window), f"header {self.header}", self.replays_failures)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyArgument:
+    """The operation's key travels in an argument of the request: a field of the JSON body that `call.http` sends.
+
+    For other clients the body passes `call.key` itself.
+    """
+
+    argument: str
+    window: Duration | None
+    replays_failures: bool = False
+
+    def promise(self) -> contracts.KeyPromise:
+        """What it means for recovery."""
+        return contracts.KeyPromise(_optional(self.window), f"argument {self.argument}", self.replays_failures)
+
+
+def _optional(duration: Duration | None) -> int | None:
+    return None if duration is None else microseconds(duration, what="window")
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """Declared in place of a compensation: the effect is meant to stand, and `why`."""
+
+    why: str
+
+    @property
+    def name(self) -> str:
+        """What tables show for it."""
+        return f"stands: {self.why}"
+
+
+# -- a step and its bound calls -----------------------------------------------------------------------------------
+
+
+class Watch(threading.local):
+    """Who is told of a bound call that is dropped without being performed: the run whose workflow code runs now."""
+
+    report: Callable[[FencepostError], None] | None = None
+
+
+WATCH = Watch()
+
+
+class Bound(Generic[R_co]):
+    """A step with its arguments, not performed yet. `request` is their canonical JSON, `fingerprint` its digest."""
+
+    __slots__ = ("_fingerprint", "_request", "args", "kwargs", "performed", "step", "watch")
+
+    def __init__(self, step: Step[..., R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.step = step
+        self.args = args
+        self.kwargs = kwargs
+        self.performed = False
+        self.watch = WATCH.report
+        self._request: str | None = None
+        self._fingerprint: str | None = None
+
+    @property
+    def effect(self) -> Effect[..., R_co]:
+        """The step as the effect that it is; only effects have operations."""
+        assert isinstance(self.step, Effect), f"{self.step.name} is no effect"
+        return self.step
+
+    @property
+    def request(self) -> str:
+        """The canonical JSON of the arguments. Raises `ValueRefused` for what cannot be stored and read back."""
+        if self._request is None:
+            # From here on everybody works on the copies that a later attempt would read, never on the originals.
+            self._request, self.args, self.kwargs = self.step.arguments.carry(self.args, self.kwargs)
+        return self._request
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the request."""
+        if self._fingerprint is None:
+            self._fingerprint = digest_text(self.request.encode())
+        return self._fingerprint
+
+    @property
+    def version(self) -> int:
+        """The step's version."""
+        return self.step.version
+
+    def decode(self, payload: Any) -> R_co:
+        """The step's result from its stored text."""
+        results = self.step.results
+        if type(payload) is Carried:
+            return payload.take(results)  # type: ignore[no-any-return]  # the door reads R
+        return results.decode(payload)  # type: ignore[no-any-return]  # as above
+
+    def __await__(self) -> Generator[Any, Any, R_co]:
+        """Always raises: a bound step is performed by `run.do` or `ledger.perform`."""
+        self.performed = True
+        raise Misuse(
+            f"{self.step.name} was awaited, which performs nothing",
+            hint=f"write `await run.do({self.step.name}(...))`",
+            ids={"step": self.step.name},
+        )
+
+    def __del__(self) -> None:
+        """Report a call that workflow code built and dropped: most likely its `run.do` was forgotten."""
+        if not self.performed and self.watch is not None:
+            self.watch(
+                Misuse(
+                    f"{self.step.name}(...) was built and dropped, which performs nothing",
+                    hint=f"write `await run.do({self.step.name}(...))`",
+                    ids={"step": self.step.name},
+                )
+            )
+
+
+class Step(Generic[P, R_co]):
+    """A declared step: its body, its kind, and the doors through which its values are stored."""
+
+    def __init__(
+        self, body: Callable[..., Any], kind: StepKind, *, name: str | None, version: int, retry: contracts.Retry
+    ) -> None:
+        self.body = body
+        self.kind: StepKind = kind
+        self.name = check_name(name or body.__name__, what="step name")
+        self.version = version
+        self.retry = retry
+        self.is_async = inspect.iscoroutinefunction(body)
+        self.arguments = ArgumentsDoor(body)
+        self.results: Door = result_door(body)
+        self.attempt_timeout = MINUTE
+        self.__doc__ = body.__doc__
+        self.__module__ = body.__module__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
+        """The step with these arguments, ready to be performed."""
+        return Bound(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name} version {self.version}>"
+
+
+class Effect(Step[P, R_co]):
+    """A step that writes to the outside, with its contract."""
+
+    def __init__(self, body: Callable[..., Any], declared: Declared) -> None:
+        super().__init__(body, "effect", name=declared.name, version=declared.version, retry=declared.retry)
+        self.declared = declared
+        self.contract = declared.contract(self.name)
+        self.attempt_timeout = self.contract.timeout
+
+    @property
+    def send_key(self) -> KeyHeader | KeyArgument | None:
+        """How the key travels."""
+        return self.declared.send_key
+
+    def carry_result(self, value: Any) -> Carried:
+        """The canonical text of a result, with its copy. Raises `ValueRefused`."""
+        return Carried(*self.results.carry(value))
+
+    def reference_of(self, value: Any) -> str | None:
+        """The remote object's id in a result: the declared attribute or key, or what the declared function says."""
+        declared = self.declared.reference
+        if declared is None:
+            return None
+        found = declared(value) if callable(declared) else _part(value, declared)
+        return None if found is None else str(found)
+
+
+def _part(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What `@effect` was given."""
+
+    name: str | None
+    version: int
+    send_key: KeyHeader | KeyArgument | None
+    reconcile: Callable[..., Any] | None
+    consistent: bool
+    settle: Duration | None
+    reference: str | Callable[[Any], Any] | None
+    load: Callable[..., Any] | None
+    compensate: Effect[..., Any] | Stands | None
+    restores: bool
+    retry: contracts.Retry
+    attempt_timeout: Duration | None
+    target: str | None
+    scope: str | None
+    policy: Policy | None
+    financial: bool
+    independent: bool
+    repeatable: bool
+    on_unknown: Literal["hold"] | None
+    definite: Iterable[int]
+    not_definite: Iterable[int]
+    accepted_is_applied: bool
+
+    def contract(self, effect: str) -> contracts.Contract:
+        """The contract for decisions."""
+        reference = self.reference if isinstance(self.reference, str) else getattr(self.reference, "__name__", None)
+        return contracts.Contract(
+            effect=effect,
+            version=self.version,
+            attempt_timeout=_given(self.attempt_timeout, "attempt_timeout"),
+            settle=_given(self.settle, "settle"),
+            key=None if self.send_key is None else self.send_key.promise(),
+            look_up=self._look_up(),
+            holds_on_unknown=self.on_unknown == "hold",
+            repeatable=self.repeatable,
+            independent=self.independent,
+            financial=self.financial,
+            reference=reference,
+            compensation=self._compensation(),
+            retry=self.retry,
+            definite=(contracts.DEFINITE_STATUSES | set(self.definite)) - set(self.not_definite),
+            accepted_is_applied=self.accepted_is_applied,
+        )
+
+    def _look_up(self) -> contracts.LookUpPromise | None:
+        if self.reconcile is None:
+            return None
+        return contracts.LookUpPromise(getattr(self.reconcile, "__name__", "look-up"), consistent=self.consistent)
+
+    def _compensation(self) -> contracts.CompensationPromise | None:
+        if self.compensate is None:
+            return None
+        return contracts.CompensationPromise(self.compensate.name, restores=self.restores)
+
+
+def _given(duration: Duration | None, what: str) -> int | None:
+    return None if duration is None else microseconds(duration, what=what)
+
+
+# -- the decorators -----------------------------------------------------------------------------------------------
+
+
+class StepDecorator(Protocol):
+    """Turns an async or plain body into a step."""
+
+    @overload
+    def __call__(self, body: Callable[Concatenate[Call, P], Awaitable[R]], /) -> Step[P, R]: ...
+    @overload
+    def __call__(self, body: Callable[Concatenate[SyncCall, P], R], /) -> Step[P, R]: ...
+
+
+class EffectDecorator(Protocol):
+    """Turns an async or plain body into an effect."""
+
+    @overload
+    def __call__(self, body: Callable[Concatenate[Call, P], Awaitable[R]], /) -> Effect[P, R]: ...
+    @overload
+    def __call__(self, body: Callable[Concatenate[SyncCall, P], R], /) -> Effect[P, R]: ...
+
+
+_FIVE_IN_FIFTEEN_MINUTES = contracts.Retry()
+
+
+def effect(
+    *,
+    version: int = 1,
+    name: str | None = None,
+    send_key: KeyHeader | KeyArgument | None = None,
+    reconcile: Callable[..., Any] | None = None,
+    consistent: bool = False,
+    settle: Duration | None = None,
+    reference: str | Callable[[Any], Any] | None = None,
+    load: Callable[..., Any] | None = None,
+    compensate: Effect[..., Any] | Stands | None = None,
+    restores: bool = False,
+    retry: contracts.Retry = _FIVE_IN_FIFTEEN_MINUTES,
+    attempt_timeout: Duration | None = timedelta(minutes=1),
+    target: str | None = None,
+    scope: str | None = None,
+    policy: Policy | None = None,
+    financial: bool = False,
+    independent: bool = False,
+    repeatable: bool = False,
+    on_unknown: Literal["hold"] | None = None,
+    definite: Iterable[int] = (),
+    not_definite: Iterable[int] = (),
+    accepted_is_applied: bool = False,
+) -> EffectDecorator:
+    """Declare a step that writes to the outside.
+
+    Args:
+        version: of the contract; part of the key, so a raised version is another effect.
+        name: of the step, if not the function's.
+        send_key: how the key travels, with the target's window.
+        reconcile: the look-up `(call, *arguments) -> Found | Absent | Inconclusive`.
+        consistent: the look-up reads from the authority itself, without lag.
+        settle: how long the target may still work on bytes it has, and until a look-up sees the result.
+        reference: the remote object's id: an attribute or key of the result, or a function of it.
+        load: reads a missing result by its reference: `(call, reference) -> R`.
+        compensate: the effect `(call, *arguments, result or None, reference)` that makes this one acceptable, or
+            `Stands(why)` for one that is meant to stand.
+        restores: the compensation brings the former state back.
+        retry: the budget and the pauses.
+        attempt_timeout: bounds one attempt.
+        target: the name under which the app configures base URL, headers and scope for `call.http`.
+        scope: where the key is valid (account, credential, region); the target's scope by default.
+        policy: code that allows or refuses the effect before it is sent.
+        financial: needs reference and compensation.
+        independent: may begin while another operation of the run is unknown.
+        repeatable: applying it several times is harmless.
+        on_unknown: "hold": at most once, a person settles.
+        definite: further statuses that prove that the attempt was not applied.
+        not_definite: statuses that prove nothing at this target, although they do by default.
+        accepted_is_applied: 202 counts as applied.
+
+    Raises:
+        DeclarationError: for what cannot be meant. What is merely missing is a blank, named at registration.
+    """
+    if on_unknown not in (None, "hold"):
+        raise DeclarationError(
+            f"on_unknown={on_unknown!r} is not known", hint='leave it out, or write on_unknown="hold"'
+        )
+    if not isinstance(compensate, Effect | Stands | None):
+        raise DeclarationError(
+            f"compensate={compensate!r} is no effect", hint="name a function decorated with @effect, or Stands(why)"
+        )
+    declared = Declared(
+        name=name,
+        version=version,
+        send_key=send_key,
+        reconcile=reconcile,
+        consistent=consistent,
+        settle=settle,
+        reference=reference,
+        load=load,
+        compensate=compensate,
+        restores=restores,
+        retry=retry,
+        attempt_timeout=attempt_timeout,
+        target=target,
+        scope=scope,
+        policy=policy,
+        financial=financial,
+        independent=independent,
+        repeatable=repeatable,
+        on_unknown=on_unknown,
+        definite=tuple(definite),
+        not_definite=tuple(not_definite),
+        accepted_is_applied=accepted_is_applied,
+    )
+
+    def decorate(body: Callable[..., Any]) -> Effect[..., Any]:
+        return Effect(body, declared)
+
+    return decorate  # type: ignore[return-value]  # the protocol's overloads say what a closure cannot
+
+
+def read(
+    *,
+    version: int = 1,
+    name: str | None = None,
+    retry: contracts.Retry = _FIVE_IN_FIFTEEN_MINUTES,
+    attempt_timeout: Duration = timedelta(minutes=1),
+) -> StepDecorator:
+    """Declare a step that reads from the outside and changes nothing there; it is repeated freely within its budget."""
+    return _plain("read", name, version, retry, attempt_timeout)
+
+
+def compute(
+    *,
+    version: int = 1,
+    name: str | None = None,
+    retry: contracts.Retry = _FIVE_IN_FIFTEEN_MINUTES,
+    attempt_timeout: Duration = timedelta(minutes=1),
+) -> StepDecorator:
+    """Declare a step that only computes, and whose result is worth keeping."""
+    return _plain("compute", name, version, retry, attempt_timeout)
+
+
+def _plain(
+    kind: StepKind, name: str | None, version: int, retry: contracts.Retry, attempt_timeout: Duration
+) -> StepDecorator:
+    def decorate(body: Callable[..., Any]) -> Step[..., Any]:
+        step: Step[..., Any] = Step(body, kind, name=name, version=version, retry=retry)
+        step.attempt_timeout = microseconds(attempt_timeout, what="attempt_timeout")
+        return step
+
+    return decorate  # type: ignore[return-value]  # the protocol's overloads say what a closure cannot

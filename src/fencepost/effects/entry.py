@@ -1,0 +1,309 @@
+"""One operation's entry in the ledger: changes the record in memory and says which rows change with it.
+
+Every path that moves an operation goes through here: performing it, reconciling it, late evidence, a person's
+statement. Each method looks the next state up in the transition tables, changes the record, and returns the moves
+that make the same change durable. What to do next is decided in `core.recovery`; sending is `perform`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fencepost.core.contract import Contract
+from fencepost.core.outcome import evidence_event, fold, operation_event
+from fencepost.core.records import Attempt, Observation, Operation
+from fencepost.core.recovery import unresolved_attempts
+from fencepost.core.retry import budget_left
+from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome
+from fencepost.core.transitions import ATTEMPT, OPERATION, AttemptEvent, OperationEvent
+from fencepost.store.api import (
+    DeliverOperation,
+    DispatchOperation,
+    Move,
+    MoveOperation,
+    NewAttempt,
+    NewOperation,
+    Observe,
+    SettleAttempt,
+)
+
+Event = OperationEvent
+
+
+@dataclass(slots=True)
+class Owner:
+    """Under whose authority an entry is moved: the lease, the run's generation and the state the run is in."""
+
+    lease: str
+    generation: int
+    run_state: str
+
+
+@dataclass(slots=True)
+class Proof:
+    """What was learnt about one attempt: its outcome, and the evidence as canonical JSON."""
+
+    attempt: int
+    outcome: Outcome
+    evidence: str
+    sends: int | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """What a settled operation leaves behind; None keeps what is stored."""
+
+    result: str | None = None
+    error: str | None = None
+    reference: str | None = None
+    delivered: int | None = None
+    not_before: int | None = None
+
+
+_NOTHING = Result()
+
+
+class Entry:
+    """An operation's record together with the moves that keep the ledger equal to it."""
+
+    __slots__ = ("contract", "operation", "owner")
+
+    def __init__(self, operation: Operation, contract: Contract, owner: Owner) -> None:
+        self.operation = operation
+        self.contract = contract
+        self.owner = owner
+
+    # -- intent ---------------------------------------------------------------------------------------------------
+
+    def reserve(self, now: int) -> list[Move]:
+        """Write the intent down without permission to send."""
+        operation = self.operation
+        row = OPERATION.row(None, Event.RESERVE)
+        operation.state = row.to
+        return [self._insert(now, row.texts[2], 0)]
+
+    def open_dispatched(self, now: int) -> list[Move]:
+        """Write intent and permission in one transition, for a step that may go at once."""
+        operation = self.operation
+        row = OPERATION.row(None, Event.DISPATCH)
+        operation.state = row.to
+        operation.first_dispatched_at = now
+        attempt = self._attempt(now)
+        return [self._insert(now, row.texts[2], 1), self._insert_attempt(attempt)]
+
+    def dispatch(self, now: int) -> list[Move]:
+        """Permission for the next attempt of an operation that is reserved, or unknown and safe to resend."""
+        operation = self.operation
+        expected = operation.state
+        operation.state = OPERATION.after(expected, Event.DISPATCH)
+        if operation.first_dispatched_at is None:
+            operation.first_dispatched_at = now
+        operation.not_before = None
+        operation.changed_at = now
+        attempt = self._attempt(now)
+        return [
+            DispatchOperation(
+                operation.run,
+                self.owner.generation,
+                self.owner.run_state,
+                operation.step,
+                operation.item or "",
+                expected.value,
+                attempt.number,
+                now,
+            ),
+            self._insert_attempt(attempt),
+        ]
+
+    # -- evidence -------------------------------------------------------------------------------------------------
+
+    def settle(self, proofs: list[Proof], now: int, *, retryable: bool, outcome: Result = _NOTHING) -> list[Move]:
+        """Take in evidence about attempts and fold; returns the moves, the operation's own last.
+
+        `retryable`: the error, if any, is worth another attempt. Contradictory evidence raises the conflict flag.
+        """
+        operation = self.operation
+        moves: list[Move] = []
+        contradicted = False
+        for proof in proofs:
+            attempt = operation.attempts[proof.attempt - 1]
+            means = evidence_event(attempt.outcome, proof.outcome, contradicted=operation.conflict)
+            if means is None:
+                continue
+            contradicted |= means is AttemptEvent.CONTRADICT
+            moves.append(self._settle_attempt(attempt, means, proof, now))
+        folded = fold(attempt.outcome for attempt in operation.attempts)
+        if contradicted or folded.conflict:
+            return [*moves, *self.raise_conflict(now, outcome)]
+        again = retryable and budget_left(
+            self.contract.retry, operation.attempts, budget_from=operation.budget_from, now=now
+        )
+        event = operation_event(folded, may_go_again=again)
+        if OPERATION.allows(operation.state, event):
+            moves.append(self.move(event, now, outcome))
+        return moves
+
+    def prove_absent(self, evidence: str, now: int) -> list[Move]:
+        """An accepted absence: every unresolved attempt is proved not applied (`protocol` C2)."""
+        proofs = [
+            Proof(attempt.number, Outcome.NOT_APPLIED, evidence) for attempt in unresolved_attempts(self.operation)
+        ]
+        return self.settle(proofs, now, retryable=True)
+
+    def prove_happened(self, evidence: str, now: int, outcome: Result) -> list[Move]:
+        """Evidence that the effect is there, whichever attempt brought it; the last unresolved one is credited."""
+        unresolved = unresolved_attempts(self.operation)
+        attempt = unresolved[-1] if unresolved else self.operation.attempts[-1]
+        return self.settle([Proof(attempt.number, Outcome.APPLIED, evidence)], now, retryable=False, outcome=outcome)
+
+    def raise_conflict(self, now: int, outcome: Result = _NOTHING) -> list[Move]:
+        """What is known contradicts itself, or the law of one effect: flag it and let a person look."""
+        self.operation.conflict = True
+        return [self.move(Event.CONTRADICT, now, outcome)]
+
+    # -- the operation's own row ----------------------------------------------------------------------------------
+
+    def move(self, event: OperationEvent, now: int, outcome: Result = _NOTHING) -> MoveOperation:
+        """Lead the operation through one event of its table."""
+        operation = self.operation
+        row = OPERATION.row(operation.state, event)
+        expected, event_text, to = row.texts
+        operation.state = row.to
+        operation.changed_at = now
+        not_before = None if row.to in FINAL_OPERATION_STATES else outcome.not_before
+        operation.not_before = not_before
+        if outcome.result is not None:
+            operation.result = outcome.result
+        if outcome.error is not None:
+            operation.error = outcome.error
+        if outcome.reference is not None:
+            operation.reference = outcome.reference
+        if outcome.delivered is not None:
+            operation.delivered, operation.delivered_at = outcome.delivered, now
+        return MoveOperation(
+            operation.run,
+            self.owner.generation,
+            operation.step,
+            operation.item or "",
+            expected,
+            event_text,
+            to,
+            outcome.result,
+            outcome.error,
+            outcome.reference,
+            outcome.delivered,
+            not_before,
+            int(operation.conflict),
+            operation.lookups,
+            now,
+        )
+
+    def deliver(self, number: int, now: int) -> DeliverOperation:
+        """Give the final operation its place in the run's order of deliveries."""
+        operation = self.operation
+        operation.delivered, operation.delivered_at = number, now
+        return DeliverOperation(operation.run, self.owner.generation, operation.step, operation.item or "", number, now)
+
+    def withdraw(self, now: int) -> list[Move]:
+        """Take a reserved operation back: nothing was sent, or every attempt is proved not applied."""
+        return [self.move(Event.CANCEL, now)]
+
+    def postpone(self, until: int, now: int) -> MoveOperation:
+        """Keep the state and write down when to go on."""
+        event = Event.RELEASE if self.operation.state is OperationState.RESERVED else Event.LOSE
+        return self.move(event, now, Result(not_before=until))
+
+    def observe(self, seen: Observation) -> Observe:
+        """Append something seen to the record and to the ledger."""
+        operation = self.operation
+        operation.observations.append(seen)
+        return Observe(
+            operation.run,
+            operation.step,
+            operation.item or "",
+            seen.attempt,
+            seen.kind,
+            seen.says,
+            seen.evidence,
+            self.owner.lease,
+            self.owner.generation,
+            int(seen.current),
+            seen.began_at,
+            seen.seen_at,
+        )
+
+    # -- rows -----------------------------------------------------------------------------------------------------
+
+    def _attempt(self, now: int) -> Attempt:
+        contract, operation = self.contract, self.operation
+        attempt = Attempt(
+            number=len(operation.attempts) + 1,
+            dispatched_at=now,
+            send_by=now + contract.timeout,
+            span_ends_at=now + contract.span,
+            lease=self.owner.lease,
+            generation=self.owner.generation,
+        )
+        operation.attempts.append(attempt)
+        return attempt
+
+    def _insert(self, now: int, state: str, attempts: int) -> NewOperation:
+        operation = self.operation
+        operation.generation = self.owner.generation
+        operation.reserved_at = operation.changed_at = operation.budget_from = now
+        return NewOperation(
+            operation.run,
+            self.owner.generation,
+            self.owner.run_state,
+            operation.step,
+            operation.item or "",
+            operation.effect,
+            operation.contract_version,
+            operation.key,
+            operation.key_scheme,
+            operation.scope,
+            operation.request,
+            operation.fingerprint,
+            operation.policy,
+            operation.compensates,
+            state,
+            attempts,
+            operation.first_dispatched_at,
+            operation.not_before,
+            operation.error,
+            now,
+        )
+
+    def _insert_attempt(self, attempt: Attempt) -> NewAttempt:
+        operation = self.operation
+        return NewAttempt(
+            operation.run,
+            self.owner.generation,
+            operation.step,
+            operation.item or "",
+            attempt.number,
+            attempt.token,
+            attempt.lease,
+            attempt.dispatched_at,
+            attempt.send_by,
+            attempt.span_ends_at,
+        )
+
+    def _settle_attempt(self, attempt: Attempt, event: AttemptEvent, proof: Proof, now: int) -> SettleAttempt:
+        row = ATTEMPT.row(attempt.outcome, event)
+        expected, event_text, to = row.texts
+        attempt.outcome = row.to
+        attempt.evidence, attempt.sends, attempt.settled_at = proof.evidence, proof.sends, now
+        return SettleAttempt(
+            self.operation.run,
+            self.owner.generation,
+            self.operation.step,
+            self.operation.item or "",
+            attempt.number,
+            expected,
+            event_text,
+            to,
+            proof.evidence,
+            proof.sends,
+            now,
+        )

@@ -1,0 +1,352 @@
+"""Leads one operation from its intent to an outcome, as far as it goes now: a generator of needs.
+
+`perform` asks `core.recovery` what to do, yields what it needs done (`Record`: make moves durable, `Send`: run the
+body once, `Ask`: look up at the target) and is answered; it does nothing itself. One sync and one async loop drive it,
+in the worker, in the ledger without an engine, and behind an operator's button alike. Moves that nothing waits for
+come back with the conclusion, so that they ride in the commit of whatever happens next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from fencepost.core.classify import Reading
+from fencepost.core.errors import ErrorRecord, ValueRefused
+from fencepost.core.records import Attempt, Observation
+from fencepost.core.recovery import (
+    IN_PROGRESS,
+    LOOK_UP,
+    REPLAYED_FAILURE,
+    Dispatch,
+    GiveUp,
+    Hold,
+    HoldReason,
+    LookUp,
+    Moment,
+    Pause,
+    absence_is_proof,
+    decide,
+)
+from fencepost.core.retry import pause
+from fencepost.core.states import OperationState, Outcome
+from fencepost.core.transitions import OperationEvent
+from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
+from fencepost.effects.entry import Entry, Proof, Result
+from fencepost.effects.failures import error_record
+from fencepost.effects.values import Carried
+from fencepost.store.api import Answer, Move, Observe
+
+BUDGET_SPENT = "budget spent"
+RESULT_MISSING = "result missing"
+
+
+class Record(NamedTuple):
+    """Make these moves durable before going on."""
+
+    moves: list[Move]
+    observations: list[Observe]
+
+
+class Send(NamedTuple):
+    """Run the effect's body once for this attempt; its permission is durable."""
+
+    entry: Entry
+    attempt: Attempt
+
+
+class Ask(NamedTuple):
+    """Look up at the target what became of the operation."""
+
+    entry: Entry
+
+
+class Rest(NamedTuple):
+    """Keep the run and come back at `until` (store clock); answered False if it cannot be kept so long."""
+
+    until: int
+
+
+@dataclass(slots=True)
+class Sent:
+    """What came of running the body once: a value, or an error with what it proves."""
+
+    evidence: str
+    value: Any = None
+    error: BaseException | None = None
+    reading: Reading | None = None
+    sends: int | None = None
+    reference: str | None = None
+    replayed: bool = False
+
+
+LookedUp = Found[Any] | Absent | Inconclusive | Conflicting
+Need = Record | Send | Ask | Rest
+
+
+class Door(Protocol):
+    """What `perform` must know of the effect whose operation it leads."""
+
+    def carry_result(self, value: Any) -> Carried:
+        """The canonical text of a result, with its copy; raises `ValueRefused`."""
+
+    def reference_of(self, value: Any) -> str | None:
+        """The remote object's id in a result, where the effect declares one."""
+
+
+class Clock(Protocol):
+    """Where `perform` gets the time and its draws from."""
+
+    def now(self) -> int:
+        """The store's clock, for what is written down."""
+
+    def moment(self) -> Moment:
+        """Now, for decisions.
+
+        The later of the store's clock and its highest stored time, and how long the asker has owned the run, or how
+        long ago its own send ended.
+        """
+
+    def send_ended(self) -> None:
+        """The asker's own send is over: what it owns of this operation counts from now."""
+
+    def draw(self) -> float:
+        """A draw in [0, 1) for the jitter."""
+
+
+@dataclass(slots=True)
+class Conclusion:
+    """How far the operation was led. `moves` and `observations` still have to be committed."""
+
+    moves: list[Move] = field(default_factory=list)
+    observations: list[Observe] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Concluded(Conclusion):
+    """The operation is final and the workflow is to receive a result or an error.
+
+    `at` is the instant of the delivery, as the moves record it: a replay sees the same.
+    """
+
+    at: int = 0
+    payload: Carried | str | None = None
+    error: ErrorRecord | None = None
+
+
+@dataclass(slots=True)
+class Later(Conclusion):
+    """Nothing to do before `until`, microseconds of the store's clock."""
+
+    until: int = 0
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Stopped(Conclusion):
+    """The run must be held for a person."""
+
+    reason: str = ""
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Superseded(Conclusion):
+    """The ledger refused the moves: somebody else owns the run, or moved it."""
+
+    answer: Answer = Answer.STALE
+
+
+class Performance:
+    """One operation being led; see `perform`."""
+
+    def __init__(self, entry: Entry, door: Door, clock: Clock, delivery: Callable[[], int | None]) -> None:
+        self.entry = entry
+        self.door = door
+        self.clock = clock
+        self.delivery = delivery
+        self.moves: list[Move] = []
+        self.observations: list[Observe] = []
+        self.last_error: BaseException | None = None
+
+    def new(self) -> Generator[Need, Any, Conclusion]:
+        """Lead an operation that has no row yet and may go at once: intent and permission are one transition."""
+        entry = self.entry
+        answer: Answer = yield Record(entry.open_dispatched(self.clock.now()), [])
+        if answer is not Answer.MOVED:
+            return Superseded(answer=answer)
+        concluded = self._take_in((yield Send(entry, entry.operation.attempts[0])))
+        if concluded is not None:
+            return concluded
+        return (yield from self.go_on())
+
+    def go_on(self) -> Generator[Need, Any, Conclusion]:
+        """Lead an operation that has a row, from whatever state it is in."""
+        entry = self.entry
+        while True:
+            concluded: Conclusion | None = None
+            match decide(entry.operation, entry.contract, self.clock.moment()):
+                case Dispatch():
+                    moves = [*self._flush(), *entry.dispatch(self.clock.now())]
+                    answer: Answer = yield Record(moves, self._seen())
+                    if answer is not Answer.MOVED:
+                        return Superseded(answer=answer)
+                    concluded = self._take_in((yield Send(entry, entry.operation.attempts[-1])))
+                case LookUp():
+                    began = self.clock.moment()
+                    concluded = self._take_answer((yield Ask(entry)), began)
+                case Pause(until=until, why=why, owning=owning):
+                    if not owning or not (yield from self._rest(until)):
+                        return Later(self._flush(), self._seen(), until, why)
+                case Hold(reason=reason):
+                    return Stopped(self._flush(), self._seen(), reason.value, self._last_words())
+                case GiveUp():
+                    self.moves.append(entry.move(OperationEvent.REFUSE, self.clock.now()))
+                    return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words())
+                case _:
+                    return self._recorded()
+            if concluded is not None:
+                return concluded
+
+    def _rest(self, until: int) -> Generator[Need, Any, bool]:
+        """Write down what is known so far and keep the run until then; False: it could not be kept."""
+        if self.moves or self.observations:
+            answer: Answer = yield Record(self._flush(), self._seen())
+            if answer is not Answer.MOVED:
+                return False
+        return bool((yield Rest(until)))
+
+    # -- what a send brought --------------------------------------------------------------------------------------
+
+    def _take_in(self, sent: Sent) -> Conclusion | None:
+        """Take in what a body's run proves; None: not concluded, decide again."""
+        self.clock.send_ended()
+        attempt = self.entry.operation.attempts[-1]
+        if sent.error is None:
+            return self._applied(sent, attempt.number)
+        self.last_error = sent.error
+        return self._not_returned(sent, attempt.number)
+
+    def _applied(self, sent: Sent, number: int) -> Conclusion:
+        now = self.clock.now()
+        proof = Proof(number, Outcome.APPLIED, sent.evidence, sent.sends)
+        try:
+            carried = self.door.carry_result(sent.value)
+            reference = sent.reference or self.door.reference_of(sent.value)
+        except ValueRefused as refused:
+            # It happened; only its result cannot be kept. The run is held, nothing is sent again.
+            outcome = Result(error=error_record(refused).as_text(), reference=sent.reference)
+            self.moves += self.entry.settle([proof], now, retryable=False, outcome=outcome)
+            return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(refused))
+        outcome = Result(result=carried.text, reference=reference, delivered=self.delivery())
+        self.moves += self.entry.settle([proof], now, retryable=False, outcome=outcome)
+        if self.entry.operation.conflict:
+            return Stopped(self._flush(), self._seen(), HoldReason.CONFLICT.value, "more than one attempt was applied")
+        return Concluded(self._flush(), self._seen(), now, carried)
+
+    def _not_returned(self, sent: Sent, number: int) -> Conclusion | None:
+        now = self.clock.now()
+        reading = sent.reading
+        if reading is None or sent.error is None:
+            raise AssertionError("an error without a reading")
+        record = error_record(sent.error)
+        outcome = Result(
+            error=record.as_text(), reference=sent.reference, not_before=now + self._pause(reading.retry_after)
+        )
+        proof = Proof(number, reading.outcome, sent.evidence, sent.sends)
+        self.moves += self.entry.settle([proof], now, retryable=reading.retryable, outcome=outcome)
+        if sent.replayed or reading.outcome is Outcome.UNRESOLVED:
+            kind = REPLAYED_FAILURE if sent.replayed else IN_PROGRESS if reading.in_progress else "reply"
+            self.observations.append(self.entry.observe(Observation(kind, None, sent.evidence, now, attempt=number)))
+        if self.entry.operation.state is not OperationState.FAILED:
+            return None
+        if reading.retryable:
+            return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words())
+        return self._raised(record, now)
+
+    def _raised(self, record: ErrorRecord, now: int) -> Concluded:
+        """The operation has failed for good: its error is delivered in the same commit."""
+        number = self.delivery()
+        if number is not None:
+            self.moves.append(self.entry.deliver(number, now))
+        return Concluded(self._flush(), self._seen(), now, None, record)
+
+    def _pause(self, retry_after: int | None) -> int:
+        failures = len(self.entry.operation.attempts)
+        return pause(self.entry.contract.retry, failures, draw=self.clock.draw(), retry_after=retry_after)
+
+    # -- what a look-up brought -----------------------------------------------------------------------------------
+
+    def _take_answer(self, answer: LookedUp, began: Moment) -> Conclusion | None:
+        """Take in a look-up's answer; None: not concluded, decide again."""
+        entry = self.entry
+        now = self.clock.now()
+        entry.operation.lookups += 1
+        evidence = answer.evidence()
+        seen = Observation(LOOK_UP, answer.says, evidence, now, began_at=began.now)
+        self.observations.append(entry.observe(seen))
+        match answer:
+            case Found():
+                return self._found(answer, evidence, now)
+            case Absent():
+                if absence_is_proof(entry.operation, entry.contract, began):
+                    self.moves += entry.prove_absent(evidence, now)
+            case Conflicting():
+                self.moves += entry.raise_conflict(now)
+            case Inconclusive():
+                self.moves.append(entry.postpone(now + self._pause(None), now))
+        return None
+
+    def _found(self, found: Found[Any], evidence: str, now: int) -> Conclusion:
+        try:
+            carried = self.door.carry_result(found.result)
+            reference = found.reference or self.door.reference_of(found.result)
+        except ValueRefused as refused:
+            self.moves += self.entry.prove_happened(evidence, now, Result(reference=found.reference))
+            return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(refused))
+        outcome = Result(result=carried.text, reference=reference, delivered=self.delivery())
+        self.moves += self.entry.prove_happened(evidence, now, outcome)
+        if self.entry.operation.conflict:
+            return Stopped(self._flush(), self._seen(), HoldReason.CONFLICT.value, "a refused attempt is found applied")
+        return Concluded(self._flush(), self._seen(), now, carried)
+
+    def _recorded(self) -> Conclusion:
+        """The operation was final already, settled by late evidence or a person: hand on what is recorded."""
+        operation = self.entry.operation
+        if operation.state is OperationState.SUCCEEDED and operation.result is None:
+            return Stopped(self._flush(), self._seen(), RESULT_MISSING, "")
+        number = self.delivery()
+        now = self.clock.now()
+        if number is not None and not operation.delivered:
+            self.moves.append(self.entry.deliver(number, now))
+        if operation.state is OperationState.SUCCEEDED:
+            return Concluded(self._flush(), self._seen(), now, operation.result)
+        stored = operation.error and ErrorRecord.from_text(operation.error)
+        error = stored or ErrorRecord("fencepost.core.errors.Permanent", f"the operation is {operation.state}")
+        return Concluded(self._flush(), self._seen(), now, None, error)
+
+    # -- what is pending ------------------------------------------------------------------------------------------
+
+    def _flush(self) -> list[Move]:
+        moves, self.moves = self.moves, []
+        return moves
+
+    def _seen(self) -> list[Observe]:
+        seen, self.observations = self.observations, []
+        return seen
+
+    def _last_words(self) -> str:
+        return "" if self.last_error is None else str(self.last_error)
+
+
+def perform(
+    entry: Entry, door: Door, clock: Clock, delivery: Callable[[], int | None], *, new: bool
+) -> Generator[Need, Any, Conclusion]:
+    """Lead the operation of `entry` as far as it goes now.
+
+    `new`: it has no row yet. `delivery` gives its place in the run's order of deliveries at the moment it concludes
+    (None: its result is not delivered to the workflow). The caller delivers a `Concluded` in the same tick.
+    """
+    performance = Performance(entry, door, clock, delivery)
+    return performance.new() if new else performance.go_on()

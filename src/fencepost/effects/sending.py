@@ -1,0 +1,119 @@
+"""Runs a step's body once and reads what came of it: a value, or an error with what it proves.
+
+An error of `call.http` or `call.sending()` that the body lets through carries its proof; errors of well-known clients
+are read by `classifiers`; anything else that a body raises after dispatch leaves the attempt unresolved. Nothing is
+retried here. Leading the operation on is `perform`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+from fencepost.core.classify import Reading, read_error
+from fencepost.core.duration import SECOND
+from fencepost.core.errors import NotSent
+from fencepost.core.identity import canonical
+from fencepost.core.states import Outcome
+from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
+from fencepost.effects.call import Attempting, Call, SyncCall
+from fencepost.effects.classifiers import read_client_error
+from fencepost.effects.failures import error_record
+from fencepost.effects.overdue import Overdue
+from fencepost.effects.perform import LookedUp, Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fencepost.effects.declare import Bound
+
+RETURNED = canonical({"kind": "returned"})
+"""The evidence of a body that returned and let us see no reply: its own word."""
+
+
+async def run_async(bound: Bound[Any], attempting: Attempting, executor: Executor, overdue: Overdue) -> Sent:
+    """Run the body in this event loop, or in `executor` if it is a plain function, bounded by the attempt timeout."""
+    step = bound.step
+    try:
+        with overdue.bounded(step.attempt_timeout / SECOND):
+            if step.is_async:
+                value = await step.body(Call(attempting), *bound.args, **bound.kwargs)
+            else:
+                value = await _in_thread(executor, step.body, SyncCall(attempting), bound.args, bound.kwargs)
+    except Exception as error:  # noqa: BLE001 - whatever a body raises is read, never guessed about
+        return failed(attempting, error)
+    return returned(attempting, value)
+
+
+async def _in_thread(
+    executor: Executor, body: Callable[..., Any], call: SyncCall, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    context = contextvars.copy_context()
+    work = functools.partial(context.run, body, call, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(executor, work)
+
+
+def returned(attempting: Attempting, value: Any) -> Sent:
+    """What a body that returned proves: applied, with the raw reply as evidence where we saw one."""
+    evidence = RETURNED if attempting.evidence is None else canonical(attempting.evidence)
+    return Sent(evidence, value=value, sends=attempting.sends, reference=attempting.reference)
+
+
+def failed(attempting: Attempting, error: Exception) -> Sent:
+    """What a body that raised proves."""
+    reading = _reading(attempting, error)
+    evidence = dict(attempting.evidence or {"kind": "raised"})
+    record = error_record(error)
+    evidence["error"] = {"class": record.class_name, "message": record.message[:500]}
+    return Sent(
+        canonical(evidence),
+        error=error,
+        reading=reading,
+        sends=attempting.sends,
+        reference=attempting.reference,
+        replayed=attempting.replayed,
+    )
+
+
+def _reading(attempting: Attempting, error: Exception) -> Reading:
+    proof = attempting.proof_in(error)
+    if proof is not None:
+        return proof
+    if isinstance(error, NotSent):
+        return Reading(Outcome.NOT_APPLIED, retryable=False)
+    known = read_client_error(error, attempting.contract, now=attempting.now())
+    if known is not None:
+        # It was not inside `call.sending()`, so nobody counted what else the body sent: a pause, but no proof.
+        return Reading(Outcome.UNRESOLVED, known.retryable, known.retry_after)
+    return read_error(error, nothing_left=False)
+
+
+# -- look-ups -----------------------------------------------------------------------------------------------------
+
+
+async def look_up_async(
+    reconcile: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    attempting: Attempting,
+    executor: Executor,
+) -> LookedUp:
+    """Ask the target; whatever is not an answer is `Inconclusive`."""
+    try:
+        async with asyncio.timeout(attempting.contract.timeout / SECOND):
+            if asyncio.iscoroutinefunction(reconcile):
+                answer = await reconcile(Call(attempting), *args, **kwargs)
+            else:
+                answer = await _in_thread(executor, reconcile, SyncCall(attempting), args, kwargs)
+    except Exception as error:  # noqa: BLE001 - a look-up that raises has not answered
+        return Inconclusive(f"{type(error).__name__}: {error}")
+    return _answer(answer)
+
+
+def _answer(answer: object) -> LookedUp:
+    if isinstance(answer, Found | Absent | Inconclusive | Conflicting):
+        return answer
+    return Inconclusive(f"the look-up returned {type(answer).__name__}, not Found, Absent or Inconclusive")

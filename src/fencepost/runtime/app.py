@@ -1,0 +1,309 @@
+"""The app: one ledger, the workflows that this process knows, and how they reach the outside.
+
+`start`, `signal`, `cancel` and the operators' verbs write to the ledger and may be called from any process; `worker`
+runs workflows in this one. Every method is async; `app.sync` offers the same methods, blocking, from the same code.
+Opening the ledger happens at the first use, so that importing a module with an app touches no file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from fencepost.core.duration import microseconds
+from fencepost.core.errors import DeclarationError, Misuse, RunInputMismatch, RunNotFound, VerbRefused
+from fencepost.core.guarantee import Blank, blanks
+from fencepost.core.identity import check_name, check_run_id, digest_text
+from fencepost.core.records import History, Run, Signal
+from fencepost.core.states import SignalState
+from fencepost.effects.model import Source, configured
+from fencepost.effects.outside import Outside, Target
+from fencepost.effects.transport import DoorOptions
+from fencepost.effects.values import Door
+from fencepost.runtime import verbs
+from fencepost.runtime.handle import Arrivals, Handle
+from fencepost.runtime.host import Host
+from fencepost.runtime.lease import LeaseHolder
+from fencepost.runtime.portal import Blocking
+from fencepost.runtime.worker import Worker
+from fencepost.runtime.workflow import Workflow
+from fencepost.store.api import NewRun, RunFilter
+from fencepost.store.journal import Journal
+from fencepost.store.open import open_store, wall_clock
+
+if TYPE_CHECKING:
+    from fencepost.store.sqlite import SqliteStore
+
+R = TypeVar("R")
+
+THREADS_MAX = 64
+"""Threads for plain `def` bodies."""
+
+
+class App:
+    """One ledger and the workflows that may run on it.
+
+    Args:
+        url: of the ledger, `sqlite:///file.db` or a path.
+        workflows: those that this process can start and work on.
+        targets: the outside systems by the name under which effects declare them.
+        model: the endpoint of model steps; from the environment, or local rules, if not given.
+        namespace: keeps runs, keys and operators of several users of one ledger apart.
+        lease: how long a worker's claim lasts without renewal; others take over one `margin` later.
+        margin: a send starts only while more than this is left of the lease.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        workflows: Iterable[Workflow[..., Any]],
+        targets: Mapping[str, Target] | None = None,
+        model: Source | None = None,
+        namespace: str = "default",
+        lease: str = "15s",
+        margin: str = "2s",
+        options: DoorOptions | None = None,
+    ) -> None:
+        self.url = url
+        self.namespace = check_name(namespace, what="namespace")
+        self._host: Host | None = None
+        self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
+        for declared in workflows:
+            self.register(declared)
+        self.outside = Outside(dict(targets or {}), configured(model, os.environ), options or DoorOptions())
+        self._lease_length = microseconds(lease, what="lease")
+        self._margin = microseconds(margin, what="margin")
+        self._workers: list[Worker] = []
+        self._arrivals = Arrivals()
+        self.clock = wall_clock
+        self.probe: Any = None
+
+    def register(self, declared: Workflow[..., Any]) -> None:
+        """Let this process start and work on one more workflow.
+
+        Raises:
+            DeclarationError: it is none, another has its name, or once the ledger is open: a contract has a blank.
+        """
+        if not isinstance(declared, Workflow):
+            raise DeclarationError(f"{declared!r} is no workflow", hint="decorate it with @workflow(version=1)")
+        known = self.workflows.setdefault((declared.name, declared.version), declared)
+        if known is not declared:
+            raise DeclarationError(
+                f"two workflows are named {declared.name!r} in version {declared.version}",
+                hint="give one another name= or version=",
+            )
+        if self._host is not None:
+            self._refuse_blanks()
+
+    # -- opening ------------------------------------------------------------------------------------------------------
+
+    def blanks(self) -> list[Blank]:
+        """What the contracts of the effects leave open; nothing starts while there is any."""
+        effects = {id(effect): effect for declared in self.workflows.values() for effect in declared.effects}
+        return [blank for effect in effects.values() for blank in blanks(effect.contract)]
+
+    @property
+    def host(self) -> Host:
+        """The opened ledger with its surroundings.
+
+        Raises:
+            DeclarationError: an effect's contract has a blank.
+            ForeignDatabase, StoreUnavailable: the ledger cannot be used; the hint says why.
+        """
+        if self._host is None:
+            self._refuse_blanks()
+            store = open_store(self.url, clock=self.clock, probe=self.probe)
+            self._host = Host(
+                namespace=self.namespace,
+                store=store,
+                journal=Journal(store),
+                lease=LeaseHolder(store, length=self._lease_length, margin=self._margin),
+                outside=self.outside,
+                executor=ThreadPoolExecutor(THREADS_MAX, "fencepost-step"),
+                workflows=self.workflows,
+                arrivals=self._arrivals,
+            )
+        return self._host
+
+    def _refuse_blanks(self) -> None:
+        found = self.blanks()
+        if found:
+            raise DeclarationError(
+                "; ".join(f"effect {blank.effect}: {blank.kind}" for blank in found),
+                hint="; ".join(sorted({blank.mend for blank in found})),
+            )
+
+    @property
+    def store(self) -> SqliteStore:
+        """The opened ledger's store."""
+        return self.host.store
+
+    async def close(self) -> None:
+        """Close the ledger, the doors and the threads."""
+        host, self._host = self._host, None
+        if host is not None:
+            await host.outside.aclose()
+            host.executor.shutdown(wait=False)
+            await asyncio.to_thread(host.journal.close)
+            host.store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    @property
+    def sync(self) -> Blocking:
+        """The same methods, blocking: `app.sync.start(...)`."""
+        return Blocking(self)
+
+    # -- runs ---------------------------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        workflow: Workflow[..., R],
+        *args: Any,
+        id: str,
+        on_behalf_of: str | None = None,
+        **kwargs: Any,
+    ) -> Handle[R]:
+        """Start a run, or find the one that this id and input have started already.
+
+        Args:
+            workflow: one of this app's workflows.
+            *args: its arguments, and
+            **kwargs: by name.
+            id: of the run, required; take it from the business event (`invoice:tenant-42:inv-1847`).
+            on_behalf_of: the principal for whom the run acts.
+
+        Raises:
+            RunInputMismatch: a run with this id has another input or workflow.
+            Misuse: the id is malformed, or the workflow is not one of this app's.
+            ValueRefused: the input cannot be stored and read back.
+        """
+        if self.workflows.get((workflow.name, workflow.version)) is not workflow:
+            raise Misuse(f"{workflow!r} is not one of this app's workflows", hint="pass it to App(workflows=[...])")
+        text, fingerprint = workflow.encode(args, kwargs)
+        worker = next((one for one in self._workers if one.has_room()), None)
+        store = self.host.store
+        now = store.now()
+        new = NewRun(
+            self.namespace,
+            check_run_id(id),
+            workflow.name,
+            workflow.version,
+            on_behalf_of,
+            text,
+            fingerprint,
+            None,
+            self.host.lease.id if worker is not None else None,
+            now,
+            now,
+        )
+        run, is_new = await self._arrivals.start(store, new)
+        if not is_new and (run.workflow, run.fingerprint) != (workflow.name, fingerprint):
+            raise RunInputMismatch(
+                f"run {id!r} exists with another {'workflow' if run.workflow != workflow.name else 'input'}",
+                hint="take another id for another business event, or start it with what it was started with",
+                ids={"run": id, "workflow": run.workflow},
+            )
+        if worker is not None and is_new:
+            worker.adopt(run)
+        return Handle(self, run, workflow.results)
+
+    async def signal(
+        self,
+        run_id: str,
+        name: str,
+        value: Any,
+        *,
+        id: str | None = None,
+        sender: str = "",
+    ) -> Signal:
+        """Send a signal to a run; it is kept until its wait comes, applied once, or refused with a reason.
+
+        `id` tells a repeated delivery from a second signal; pass the event's own id where there is one.
+
+        Raises:
+            RunNotFound: no run has this id; start it first.
+            VerbRefused: the run does not wait for this any more, or the id came before with another value.
+        """
+        door: Door = Door(Any if value is None else type(value), where=f"signal {name}")
+        payload = door.encode(value)
+        store = self.host.store
+        wanted = Signal(
+            id=id or secrets.token_hex(16),
+            name=check_name(name, what="signal name"),
+            payload=payload,
+            state=SignalState.KEPT,
+            sent_at=store.now(),
+            sender=sender,
+            fingerprint=digest_text(payload.encode()),
+        )
+        kept = await asyncio.to_thread(store.signal, self.namespace, run_id, wanted)
+        for worker in self._workers:
+            worker.wake()
+        if kept.state is SignalState.REFUSED:
+            raise VerbRefused(f"signal {name!r} is refused: {kept.reason}", ids={"run": run_id, "signal": kept.id})
+        if kept.fingerprint != wanted.fingerprint or kept.name != wanted.name:
+            raise VerbRefused(
+                f"signal id {kept.id!r} came before with another name or value", ids={"run": run_id, "signal": kept.id}
+            )
+        return kept
+
+    async def cancel(self, run_id: str, *, by: str, reason: str) -> Run:
+        """Ask a run to stop: nothing new begins, what was sent is settled, then it is cancelled."""
+        done: Run = await self._verb(verbs.cancel, run_id, by=by, reason=reason)
+        return done
+
+    async def handle(self, run_id: str) -> Handle[Any]:
+        """The handle of a run by its id. Raises `RunNotFound`."""
+        run = await self._find(run_id)
+        declared = self.workflows.get((run.workflow, run.workflow_version))
+        return Handle(self, run, None if declared is None else declared.results)
+
+    async def show(self, run_id: str) -> History:
+        """Everything the ledger holds of a run. Raises `RunNotFound`."""
+        run = await self._find(run_id)
+        return await asyncio.to_thread(self.store.load, run.no)
+
+    async def runs(
+        self, *, state: str | None = None, workflow: str | None = None, prefix: str | None = None,
+        after: int | None = None, limit: int = 50,
+    ) -> list[Run]:  # fmt: skip
+        """A page of runs, newest first; `after` is the number of the last run of the page before."""
+        wanted = RunFilter(self.namespace, state, workflow, prefix, after, limit)
+        return await asyncio.to_thread(self.store.runs, wanted)
+
+    async def _find(self, run_id: str) -> Run:
+        run = await asyncio.to_thread(self.store.find, self.namespace, run_id)
+        if run is None:
+            raise RunNotFound(f"no run has the id {run_id!r}", hint="`fencepost runs` lists them", ids={"run": run_id})
+        return run
+
+    async def _verb(self, verb: Any, run_id: str, **arguments: Any) -> Any:
+        run = await self._find(run_id)
+        done = await asyncio.to_thread(verb, self, run, **arguments)
+        for worker in self._workers:
+            worker.wake()
+        return done
+
+    # -- working ------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def worker(self, *, runs_max: int = 1_000) -> AsyncIterator[Worker]:
+        """Work on runs of this app's workflows while inside; drain on the way out."""
+        worker = Worker(self.host, lease_length=self._lease_length, margin=self._margin, runs_max=runs_max)
+        async with worker.running():
+            self._workers.append(worker)
+            try:
+                yield worker
+            finally:
+                self._workers.remove(worker)

@@ -1,0 +1,39 @@
+"""The audit row of a verb: who, when, which verb, why, and what it changed; refusals too.
+
+Rows are chained by hash when they are stored. What a verb does is in `verbs`.
+"""
+
+from __future__ import annotations
+
+from fencepost.core.identity import canonical
+from fencepost.core.records import Audit, History, Operation, Run
+
+
+def summary(run: Run, operation: Operation | None = None) -> str:
+    """What an audit row says of the state before or after: the run's and, where one is meant, the operation's."""
+    said: dict[str, object] = {"run": run.state.value, "generation": run.generation}
+    if operation is not None:
+        said["operation"] = operation.state.value
+        said["attempts"] = [attempt.outcome.value for attempt in operation.attempts]
+        said["reference"] = operation.reference
+    return canonical(said)
+
+
+def row(
+    history: History, *, verb: str, by: str, reason: str, now: int, before: str, after: str, step: str | None = None,
+    item: str | None = None, outcome: str = "done",
+) -> Audit:  # fmt: skip
+    """One audit row of a verb on a run, or on one operation of it."""
+    return Audit(
+        at=now,
+        actor=by,
+        verb=verb,
+        run_id=history.run.id,
+        outcome=outcome,
+        reason=reason,
+        before=before,
+        after=after,
+        namespace=history.run.namespace,
+        step=step,
+        item=item,
+    )

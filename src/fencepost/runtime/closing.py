@@ -1,0 +1,154 @@
+"""Gives a run up: ended, held for a person, waiting for a signal or a time, or handed back because this worker stops.
+
+Called when no lane of an execution moves any more. Before a run may end, every operation of it must be known: what a
+race's loser or a cancel left behind is led to its outcome first. The states are in `core.transitions`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fencepost.core.asks import Cancelled_, Held, Raised, Returned
+from fencepost.core.compensation import to_settle_first
+from fencepost.core.errors import CompensationIncomplete, ValueRefused
+from fencepost.core.identity import canonical
+from fencepost.core.records import Operation, Run
+from fencepost.core.states import FINAL_RUN_STATES, RunState
+from fencepost.core.transitions import RUN, RunEvent
+from fencepost.effects.failures import error_record
+from fencepost.effects.perform import Later, Stopped, Superseded
+from fencepost.runtime.leftovers import lead_leftover
+from fencepost.store.api import Answer, MoveRun
+
+if TYPE_CHECKING:
+    from fencepost.runtime.execution import Execution
+
+
+async def close(execution: Execution) -> None:
+    """Commit the one move that gives the run up, with everything that still waits to be committed."""
+    ending = execution.driver.ending
+    over = execution.draining or execution.host.lease.lost
+    if not over and execution.stopped is None and ending is not None and not isinstance(ending, Held):
+        await _settle_leftovers(execution)
+    if execution.refused is not None:
+        return
+    move = _last_move(execution)
+    execution.positions.refuse_unwanted(execution.host.store.now(), ended=move.ended_at is not None)
+    answer = await execution.record([*execution.positions.flush(), move], [])
+    if answer is Answer.MOVED:
+        _leave(execution.history.run, move)
+
+
+def _leave(run: Run, move: MoveRun) -> None:
+    """Bring the record in memory to what the ledger holds now."""
+    run.state, run.hold, run.wake_at, run.ended_at = RunState(move.to), move.hold, move.wake_at, move.ended_at
+    run.result = move.result if move.result is not None else run.result
+    run.error = move.error if move.error is not None else run.error
+    run.lease = run.lease if move.keep_lease else None
+
+
+async def _settle_leftovers(execution: Execution) -> None:
+    """Lead every operation that is not known to its outcome; its result is delivered to nobody."""
+    for operation in to_settle_first(execution.operations.values()):
+        conclusion = await lead_leftover(execution, operation)
+        execution.moves += conclusion.moves
+        execution.observations += conclusion.observations
+        if isinstance(conclusion, Later):
+            execution.later[operation.position] = conclusion
+        elif isinstance(conclusion, Stopped):
+            execution.stopped, execution.stopped_at = conclusion, operation.position
+        elif isinstance(conclusion, Superseded):
+            execution.refused = conclusion.answer
+            return
+
+
+def _last_move(execution: Execution) -> MoveRun:
+    if execution.draining or execution.host.lease.lost:
+        return move_run(execution, RunEvent.RELEASE, wake_at=execution.host.store.now())
+    if execution.stopped is not None:
+        return move_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
+    if execution.by_person and execution.report is not None:
+        return move_run(execution, execution.report.ending)
+    if execution.driver.ending is None or execution.later:
+        wake_at = execution.positions.wake_at(later.until for later in execution.later.values())
+        return move_run(execution, RunEvent.WAIT, wake_at=wake_at)
+    return _end(execution)
+
+
+def _end(execution: Execution) -> MoveRun:
+    """The move that ends the run, by how its workflow ended and what it had compensated."""
+    ending = execution.driver.ending
+    compensated = execution.report.ending if execution.report is not None else None
+    if isinstance(ending, Returned):
+        try:
+            result = execution.workflow.results.encode(ending.value)
+        except ValueRefused as error:
+            execution.stopped = Stopped(reason="result refused", detail=str(error))
+            return move_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
+        if execution.state is RunState.CANCELLING:
+            return move_run(execution, RunEvent.END_CANCELLED, result=result)
+        return move_run(execution, compensated or RunEvent.SUCCEED, result=result)
+    if isinstance(ending, Cancelled_):
+        return move_run(execution, compensated or RunEvent.END_CANCELLED)
+    assert isinstance(ending, Raised), "a run that is not over has no end"
+    text = error_record(ending.error).as_text()
+    if compensated is not None and isinstance(ending.error, CompensationIncomplete):
+        return move_run(execution, compensated, error=text)
+    if execution.state is RunState.CANCELLING:
+        return move_run(execution, RunEvent.END_CANCELLED, error=text)
+    return move_run(execution, compensated or RunEvent.FAIL, error=text)
+
+
+def move_run(
+    execution: Execution,
+    event: RunEvent,
+    *,
+    wake_at: int | None = None,
+    hold: str | None = None,
+    result: str | None = None,
+    error: str | None = None,
+    keep_lease: bool = False,
+) -> MoveRun:
+    """The move that leads the run through one event; it is given up unless `keep_lease`."""
+    now = execution.host.store.now()
+    expected = execution.state
+    to = RUN.after(expected, event)
+    ended = to in FINAL_RUN_STATES
+    execution.state = to
+    return MoveRun(
+        execution.history.run.no,
+        execution.owner.generation,
+        expected.value,
+        event.value,
+        to.value,
+        int(keep_lease),
+        0,
+        wake_at,
+        hold,
+        result,
+        error,
+        None,
+        execution.delivered,
+        now,
+        now if ended else None,
+    )
+
+
+def hold_text(execution: Execution, stopped: Stopped) -> str:
+    """What a person must know of a hold, as JSON: reason, step, item, key, reference, attempts, last error."""
+    operation = execution.operations.get(execution.stopped_at)
+    held: dict[str, object] = {"reason": stopped.reason, "step": execution.stopped_at, "detail": stopped.detail}
+    if operation is not None:
+        held |= _of(operation)
+    return canonical(held)
+
+
+def _of(operation: Operation) -> dict[str, object]:
+    return {
+        "step": operation.step,
+        "item": operation.item,
+        "key": operation.key,
+        "reference": operation.reference,
+        "attempts": len(operation.attempts),
+        "state": operation.state.value,
+    }

@@ -1,0 +1,413 @@
+"""One claimed run in this process: replays its history, performs what its workflow asks for, and gives it up.
+
+The workflow is driven by `core.driver`; each step that it asks for is led by a generator on a *lane*. A result is
+delivered to the workflow in the tick in which it arrives, and its moves ride in the commit of the next dispatch, so
+that n effects cost about n + 1 commits. When no lane moves any more, `closing` says how the run is given up. If the
+ledger refuses a group, this copy of the run is worthless: it is dropped, and what it saw is left as evidence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from fencepost.core.asks import (
+    Ask,
+    ChildAsk,
+    CompensateAsk,
+    Completion,
+    Held,
+    SleepAsk,
+    StepAsk,
+    WaitAsk,
+    Withdrawn,
+)
+from fencepost.core.contract import Contract
+from fencepost.core.driver import Driver
+from fencepost.core.errors import FencepostError
+from fencepost.core.position import CANCEL
+from fencepost.core.records import History, Operation
+from fencepost.core.recovery import in_the_way
+from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState, StepState
+from fencepost.effects.declare import Bound
+from fencepost.effects.deliberate import work_out
+from fencepost.effects.entry import Entry, Owner
+from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded, perform
+from fencepost.runtime import guard
+from fencepost.runtime.closing import close
+from fencepost.runtime.compensating import compensate
+from fencepost.runtime.intent import new_entry, refused_by_policy
+from fencepost.runtime.late import reports_in, take_in
+from fencepost.runtime.performing import Hands, RunClock
+from fencepost.runtime.positions import Positions
+from fencepost.runtime.replay import OPERATORS, completions, recorded
+from fencepost.runtime.report import CompensationReport
+from fencepost.runtime.run import Run
+from fencepost.store.api import Answer, Group, Move, Observe
+
+if TYPE_CHECKING:
+    from fencepost.runtime.host import Host
+    from fencepost.runtime.workflow import Workflow
+
+
+class Fate(Enum):
+    """Why an execution ended in this process."""
+
+    GIVEN_UP = auto()
+    """It waits, is held, or has ended; the ledger says which."""
+
+    RELOAD = auto()
+    """The run changed under its owner (a cancel): load it again and go on."""
+
+    LOST = auto()
+    """Somebody else owns it."""
+
+
+class Execution:
+    """One life of one run in memory; see the module's first lines."""
+
+    def __init__(self, host: Host, workflow: Workflow[..., Any], history: History, owned_since: int) -> None:
+        self.host = host
+        self.workflow = workflow
+        self.history = history
+        self.owned_since = owned_since
+        self.owner = Owner(host.lease.id, history.run.generation, history.run.state.value)
+        self.operations: dict[str, Operation] = {one.position: one for one in history.operations}
+        self.positions = Positions(history, self.owner)
+        self.moves: list[Move] = []
+        self.observations: list[Observe] = []
+        self.open: dict[str, Entry] = {}
+        """Operations that are being led and are not final."""
+        self.later: dict[str, Later] = {}
+        self.stopped: Stopped | None = None
+        self.stopped_at: str = ""
+        self.state = history.run.state
+        self.report: CompensationReport | None = None
+        self.by_person = False
+        self.refused: Answer | None = None
+        self.draining = False
+        self.changed = False
+        """A person or another process changed the run: what is in flight ends, then it is loaded again."""
+        self._blocked: list[StepAsk] = []
+        self._withdrawn: set[str] = set()
+        self._lanes: set[asyncio.Task[None]] = set()
+        self._refused_groups: list[Group] = []
+        self.driver = Driver(
+            workflow.start,
+            history.run.input,
+            run_id=history.run.id,
+            started_at=history.run.created_at,
+            facade=lambda driver: Run(driver, history.run.principal),
+            recorded=recorded(history),
+        )
+
+    # -- the whole life -------------------------------------------------------------------------------------------
+
+    async def live(self) -> Fate:
+        """Do what can be done now; returns why it ended here."""
+        wanted = self._wanted_by_person()
+        if wanted is not None:
+            self._conclude_for_person(await compensate(self, wanted))
+        else:
+            await self._lane(self._act(self._replay()))
+        while self._lanes:
+            await asyncio.wait(self._lanes, return_when=asyncio.FIRST_COMPLETED)
+            await self._lane(self._unblocked())
+        if self.refused is None and not self.changed:
+            await close(self)
+        self.driver.close()
+        await self._report_late()
+        if self.refused is None and self.changed:
+            await self.record([], [])
+            return Fate.RELOAD if self.refused is None else Fate.LOST
+        if self.refused is None:
+            return Fate.GIVEN_UP
+        return Fate.RELOAD if self.refused is Answer.ILLEGAL else Fate.LOST
+
+    def _wanted_by_person(self) -> CompensateAsk | None:
+        """The compensation that a person has started and that is not done: the workflow's code has no part in it."""
+        for step in self.history.steps:
+            if step.position.startswith(OPERATORS) and step.state is StepState.OPEN:
+                self.by_person = True
+                return CompensateAsk(step.position, str(json.loads(step.detail or "{}").get("why", "")))
+        return None
+
+    def _conclude_for_person(self, conclusion: Conclusion) -> None:
+        self.moves += conclusion.moves
+        self.observations += conclusion.observations
+        if isinstance(conclusion, Later):
+            self.later[OPERATORS] = conclusion
+        elif isinstance(conclusion, Stopped):
+            self.stopped = conclusion
+        elif isinstance(conclusion, Superseded):
+            self.refused = conclusion.answer
+
+    @property
+    def delivered(self) -> int:
+        """Number of answers delivered to the workflow."""
+        return self.history.run.delivered if self.by_person else self.driver.delivered
+
+    async def _report_late(self) -> None:
+        """Let what this owner saw settle what its heir does not know; its authority is gone, its evidence is not."""
+        for group in self._refused_groups:
+            for report in reports_in(group):
+                contract = self.open_contract(report.position)
+                if contract is not None:
+                    await asyncio.to_thread(take_in, self.host.store, report, contract, seen=True)
+
+    def open_contract(self, position: str) -> Contract | None:
+        """The contract of the effect that stands at a position, if the workflow still refers to it."""
+        operation = self.operations.get(position)
+        names = {effect.name: effect.contract for effect in self.workflow.effects}
+        return None if operation is None else names.get(operation.effect)
+
+    def _replay(self) -> list[Ask]:
+        """Bring the workflow to where it stood, and deliver a cancel that was accepted meanwhile."""
+        with guard.driving(self.driver):
+            self.driver.start()
+            for completion in completions(self.history):
+                self._forget_withdrawn(self.driver.deliver(completion))
+        wrong = self.driver.ending.error if isinstance(self.driver.ending, Held) else self.driver.history_mismatch()
+        if wrong is not None:
+            self.stop(wrong)
+            return []
+        asks = self.driver.waiting()
+        run = self.history.run
+        if run.state is RunState.CANCELLING and not self.driver.cancelled and self.driver.ending is None:
+            reason = self.positions.cancel_delivered(run, self.driver.delivered + 1, self.host.store.now())
+            self.moves += self.positions.flush()
+            asks = self._deliver(Completion(CANCEL, reason, None, self.host.store.now())) + [
+                ask for ask in asks if ask.position in {one.position for one in self.driver.waiting()}
+            ]
+        return asks
+
+    def _forget_withdrawn(self, moves: Sequence[Any]) -> None:
+        for move in moves:
+            if type(move) is Withdrawn:
+                self._withdrawn.add(move.position)
+            else:
+                self._withdrawn.discard(move.position)
+
+    # -- acting on what the workflow asks -------------------------------------------------------------------------
+
+    def _act(self, asks: Sequence[Ask | Withdrawn]) -> StepAsk | CompensateAsk | None:
+        """Begin what is asked for; returns one ask for the caller's own lane, the others get lanes of their own."""
+        mine: StepAsk | CompensateAsk | None = None
+        pending = list(asks)
+        while pending and not self.is_over():
+            ask = pending.pop(0)
+            if type(ask) is StepAsk or type(ask) is CompensateAsk:
+                self._withdrawn.discard(ask.position)
+                if mine is None:
+                    mine = ask
+                else:
+                    self._spawn(ask)
+            elif type(ask) is Withdrawn:
+                self._withdraw(ask.position)
+            elif isinstance(ask, WaitAsk | SleepAsk | ChildAsk):
+                self._withdrawn.discard(ask.position)
+                self.positions.ask(ask, self.host.store.now())
+            if not pending:
+                pending += self._deliver_due()
+        self.moves += self.positions.flush()
+        return mine if not self.is_over() else None
+
+    def _deliver_due(self) -> list[Ask | Withdrawn]:
+        """Close one wait or sleep whose signal or time has come, and return what the workflow asks for then."""
+        completion = self.positions.next_due(self.host.store.now(), self.driver.delivered + 1)
+        return [] if completion is None else self._deliver(completion)
+
+    def _withdraw(self, position: str) -> None:
+        self._withdrawn.add(position)
+        self.later.pop(position, None)
+        now = self.host.store.now()
+        if self.positions.withdraw(position, now):
+            return
+        entry = self.open.get(position)
+        if entry is not None and entry.operation.state is OperationState.RESERVED:
+            self.moves += entry.withdraw(now)
+        self._blocked = [ask for ask in self._blocked if ask.position != position]
+
+    def _spawn(self, ask: StepAsk | CompensateAsk) -> None:
+        task = asyncio.create_task(self._lane(ask))
+        self._lanes.add(task)
+        task.add_done_callback(self._lane_ended)
+
+    def _lane_ended(self, task: asyncio.Task[None]) -> None:
+        self._lanes.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.stop(task.exception())
+
+    async def _lane(self, ask: StepAsk | CompensateAsk | None) -> None:
+        """Lead one step after the other, as long as each one's answer leads to a next."""
+        while ask is not None:
+            ask = await (self._step(ask) if isinstance(ask, StepAsk) else self._compensate(ask))
+
+    # -- leading one step -----------------------------------------------------------------------------------------
+
+    async def _step(self, ask: StepAsk) -> StepAsk | CompensateAsk | None:
+        bound: Bound[Any] = ask.call  # type: ignore[assignment]  # the facade hands in bound steps
+        if ask.kind != "effect":
+            return await self._work_out(ask, bound)
+        if self._must_wait(ask, bound):
+            self._blocked.append(ask)
+            return None
+        operation = self.operations.get(ask.position)
+        try:
+            if operation is None:
+                conclusion = await self._new(ask, bound)
+            else:
+                conclusion = await self._known(ask, bound, operation)
+        except FencepostError as error:
+            self.stop(error, at=ask.position)
+            return None
+        return self._conclude(ask, conclusion)
+
+    async def _new(self, ask: StepAsk, bound: Bound[Any]) -> Conclusion:
+        entry, scope = new_entry(self, ask, bound)
+        refusal = refused_by_policy(self, entry, bound)
+        if refusal is not None:
+            return refusal
+        self.operations[ask.position] = entry.operation
+        return await self._lead(entry, bound, ask.position, scope, new=True)
+
+    async def _known(self, ask: StepAsk, bound: Bound[Any], operation: Operation) -> Conclusion:
+        effect = bound.effect
+        entry = Entry(operation, effect.contract, self.owner)
+        scope = self.host.outside.scope(effect.declared.scope, effect.declared.target)
+        # The stored request is what every attempt sends; the code's arguments agree with it, or the driver had refused.
+        bound.args, bound.kwargs = effect.arguments.decode(operation.request)
+        return await self._lead(entry, bound, ask.position, scope, new=False)
+
+    async def _lead(self, entry: Entry, bound: Bound[Any], position: str, scope: str, *, new: bool) -> Conclusion:
+        clock = RunClock(self.host, self.owned_since, scope)
+        needs = perform(entry, bound.effect, clock, lambda: self._number_for(position), new=new)
+        self.open[position] = entry
+        conclusion = await Hands(self.host, self, bound).lead(needs)
+        if entry.operation.state in FINAL_OPERATION_STATES:
+            self.open.pop(position, None)
+        return conclusion
+
+    async def _work_out(self, ask: StepAsk, bound: Bound[Any]) -> StepAsk | CompensateAsk | None:
+        clock = RunClock(self.host, self.owned_since, "")
+        step = self.positions.steps.get(ask.position)
+        run = self.history.run
+        needs = work_out(
+            step, bound, ask.position, run.no, self.owner, clock, lambda: self._number_for(ask.position),
+            principal=run.principal, steps=self.positions.steps,
+        )  # fmt: skip
+        return self._conclude(ask, await Hands(self.host, self, bound).lead(needs))
+
+    async def _compensate(self, ask: CompensateAsk) -> StepAsk | CompensateAsk | None:
+        return self._conclude(ask, await compensate(self, ask))
+
+    def _number_for(self, position: str) -> int | None:
+        """The place in the order of deliveries that an answer at this position gets now."""
+        return None if position in self._withdrawn else self.driver.delivered + 1
+
+    def _must_wait(self, ask: StepAsk, bound: Bound[Any]) -> bool:
+        """Law 3: while an operation of the run is unknown, no other effect begins that may not be repeated."""
+        if not self.open or ask.position in self.operations:
+            return False
+        contract = bound.effect.contract
+        return bool(in_the_way((entry.operation for entry in self.open.values()), contract))
+
+    def _unblocked(self) -> StepAsk | None:
+        """A step that waited for an unknown operation and may begin now; the others get lanes of their own."""
+        blocked, self._blocked = self._blocked, []
+        mine = None
+        for ask in blocked:
+            if self.is_over() or self._must_wait(ask, ask.call):  # type: ignore[arg-type]  # bound steps
+                self._blocked.append(ask)
+            elif mine is None:
+                mine = ask
+            else:
+                self._spawn(ask)
+        return mine
+
+    # -- what came of it ------------------------------------------------------------------------------------------
+
+    def _conclude(self, ask: StepAsk | CompensateAsk, conclusion: Conclusion) -> StepAsk | CompensateAsk | None:
+        """Keep the moves for the next commit, deliver the answer, and return what this lane goes on with."""
+        self.moves += conclusion.moves
+        self.observations += conclusion.observations
+        if type(conclusion) is Concluded:
+            if ask.position in self._withdrawn:
+                return self._unblocked() if self._blocked else None
+            asks = self._deliver(Completion(ask.position, conclusion.payload, conclusion.error, conclusion.at))
+            mine = self._act(asks)
+            if self._blocked and mine is None:
+                mine = self._unblocked()
+            return mine
+        if isinstance(conclusion, Later):
+            self.later[ask.position] = conclusion
+        elif isinstance(conclusion, Stopped):
+            self.stopped, self.stopped_at = conclusion, ask.position
+        elif isinstance(conclusion, Superseded):
+            self.refused = conclusion.answer
+        return None
+
+    def _deliver(self, completion: Completion) -> list[Any]:
+        with guard.driving(self.driver):
+            moves = self.driver.deliver(completion)
+        if isinstance(self.driver.ending, Held):
+            self.stop(self.driver.ending.error)
+        return moves
+
+    def stop(self, error: BaseException | None, *, at: str = "") -> None:
+        """Stop for a person because of an error of the code or of this process."""
+        if self.stopped is None and error is not None:
+            self.stopped = Stopped(reason=type(error).__name__, detail=str(error))
+            self.stopped_at = at or getattr(error, "ids", {}).get("step", "")
+
+    def notice(self) -> None:
+        """The ledger holds something new for this run: signals for its waits, or a cancel."""
+        loaded = self.host.store.load(self.history.run.no)
+        if loaded.run.state is not self.state:
+            self.changed = True
+            return
+        self.positions.take(loaded.signals)
+        mine = self._act(self._deliver_due())
+        if mine is not None:
+            self._spawn(mine)
+
+    def longest_step(self) -> int:
+        """The longest attempt timeout of the effects in flight, in microseconds."""
+        return max((entry.contract.timeout for entry in self.open.values()), default=0)
+
+    def is_over(self) -> bool:
+        """Whether nothing new may begin: refused, stopped for a person, lost, changed, or this worker stops."""
+        return (
+            self.refused is not None
+            or self.stopped is not None
+            or self.draining
+            or self.changed
+            or self.host.lease.lost
+            or isinstance(self.driver.ending, Held)
+        )
+
+    # -- the ledger -----------------------------------------------------------------------------------------------
+
+    async def record(self, moves: list[Move], observations: list[Observe]) -> Answer:
+        """Commit everything that waits with these moves; a refused group makes this copy of the run worthless."""
+        if self.refused is not None:
+            return self.refused
+        group = self._group(moves, observations)
+        answer = await self.host.journal.submit(group)
+        if answer is not Answer.MOVED:
+            self.refused = answer
+            self._refused_groups.append(group)
+        return answer
+
+    def _group(self, moves: list[Move], observations: list[Observe]) -> Group:
+        group = Group(
+            self.history.run.no,
+            self.owner.generation,
+            self.moves + moves if self.moves else moves,
+            self.observations + observations if self.observations else observations,
+        )
+        self.moves, self.observations = [], []
+        return group

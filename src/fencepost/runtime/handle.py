@@ -1,0 +1,162 @@
+"""A run seen from outside: its handle, and how this process learns that runs have begun or been given up.
+
+`Arrivals` starts all runs that are asked for in one turn of the event loop in one transaction, and wakes whoever waits
+for a run that this process has given up. Runs worked on elsewhere are found by watching the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from fencepost.core.errors import (
+    CompensationIncomplete,
+    ErrorRecord,
+    RunCancelled,
+    RunFailed,
+    RunHeld,
+    RunTerminated,
+    StepFailed,
+)
+from fencepost.core.records import Run
+from fencepost.core.states import FINAL_RUN_STATES, RunState
+
+if TYPE_CHECKING:
+    from fencepost.effects.values import Door
+    from fencepost.runtime.app import App
+    from fencepost.store.api import NewRun
+    from fencepost.store.sqlite import SqliteStore
+
+R_co = TypeVar("R_co", covariant=True)
+
+LOOK_AGAIN = 0.05
+"""Seconds between two looks at a ledger that another process may have changed."""
+
+
+class Arrivals:
+    """Starts that wait for their transaction, and waits for runs to be given up.
+
+    `here` holds the numbers of the runs that this process lives: their end is told, not looked for.
+    """
+
+    def __init__(self) -> None:
+        self.here: set[int] = set()
+        self._starting: list[tuple[NewRun, asyncio.Future[tuple[Run, bool]]]] = []
+        self._waiting: dict[int, list[asyncio.Future[Run | None]]] = {}
+
+    async def start(self, store: SqliteStore, new: NewRun) -> tuple[Run, bool]:
+        """Insert a run together with all others that are started in this turn of the loop."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[tuple[Run, bool]] = loop.create_future()
+        self._starting.append((new, future))
+        if len(self._starting) == 1:
+            loop.call_soon(self._start_all, store)
+        return await future
+
+    def _start_all(self, store: SqliteStore) -> None:
+        starting, self._starting = self._starting, []
+        try:
+            started = store.start_runs([new for new, _ in starting])
+        except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+            for _, future in starting:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for (_, future), answer in zip(starting, started, strict=True):
+            if not future.done():
+                future.set_result(answer)
+
+    def run_left(self, number: int, run: Run | None) -> None:
+        """This process has given the run up; `run` is how it left it, None if somebody else owns it."""
+        self.here.discard(number)
+        for waiting in self._waiting.pop(number, ()):
+            if not waiting.done():
+                waiting.set_result(run)
+
+    async def left(self, number: int) -> Run | None:
+        """How this process leaves a run that it lives; None if it cannot tell, or for others after a moment."""
+        waiting: asyncio.Future[Run | None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(number, []).append(waiting)
+        if number in self.here:
+            return await waiting
+        try:
+            return await asyncio.wait_for(waiting, LOOK_AGAIN)
+        except TimeoutError:
+            return None
+        finally:
+            if waiting in (still := self._waiting.get(number, [])):
+                still.remove(waiting)
+
+
+class Handle(Generic[R_co]):
+    """One run, from outside."""
+
+    def __init__(self, app: App, run: Run, results: Door | None) -> None:
+        self._app = app
+        self._run = run
+        self._results = results
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._run.id
+
+    async def state(self) -> RunState:
+        """What the ledger says now."""
+        return (await self._app._find(self.id)).state  # noqa: SLF001 - app and handle are one thing in two files
+
+    async def result(self, *, within: float | None = None) -> R_co:
+        """Wait until the run has ended and return its result.
+
+        `within`: seconds; raises `TimeoutError` after that, which changes nothing for the run.
+
+        Raises:
+            RunHeld: it waits for a person; the hint names the verbs.
+            RunFailed, RunCancelled, RunTerminated, CompensationIncomplete: how else it ended.
+        """
+        if within is None:
+            return self._read(await self._left())
+        async with asyncio.timeout(within):
+            return self._read(await self._left())
+
+    async def _left(self) -> Run:
+        """The run once it has ended or is held."""
+        arrivals = self._app._arrivals  # noqa: SLF001 - as above
+        run = self._run if self._run.no in arrivals.here else None
+        while run is None or not (run.state in FINAL_RUN_STATES or run.state is RunState.HELD):
+            run = await arrivals.left(self._run.no) if run is not None else None
+            run = run or await self._app._find(self.id)  # noqa: SLF001 - as above
+        return run
+
+    def _read(self, run: Run) -> R_co:
+        ids = {"run": run.id}
+        error = None if run.error is None else ErrorRecord.from_text(run.error)
+        told = f"{error.class_name}: {error.message}" if error is not None else ""
+        match run.state:
+            case RunState.SUCCEEDED | RunState.COMPENSATED:
+                return self._result(run)
+            case RunState.HELD:
+                hold = json.loads(run.hold or "{}")
+                raise RunHeld(
+                    f"the run is held: {hold.get('reason')}",
+                    hint="`fencepost show` lists what is known and which verbs apply",
+                    ids=ids | ({"step": str(hold["step"])} if hold.get("step") else {}),
+                )
+            case RunState.FAILED:
+                failed = RunFailed(told, hint="its effects stand; resume it after a fix, or compensate it", ids=ids)
+                raise failed from (None if error is None else StepFailed(error, ids=ids))
+            case RunState.CANCELLED:
+                raise RunCancelled(
+                    "the run was cancelled", hint="`fencepost show` lists the effects that stand", ids=ids
+                )
+            case RunState.TERMINATED:
+                raise RunTerminated("a person ended the run", hint="its effects stand", ids=ids)
+            case _:
+                raise CompensationIncomplete(told or f"the run is {run.state}", hint="see `fencepost show`", ids=ids)
+
+    def _result(self, run: Run) -> R_co:
+        if run.result is None or self._results is None:
+            return None  # type: ignore[return-value]  # a workflow of another process, or one without result
+        result: Any = self._results.decode(run.result)
+        return result  # type: ignore[no-any-return]  # the door reads R

@@ -1,0 +1,72 @@
+"""Turns a bound effect that a workflow asks for into an intent: the operation with its key, request and scope.
+
+The policy between a proposal and an effect is asked here, before anything is written that could be sent. Leading the
+operation is `effects.perform`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fencepost.core.errors import ErrorRecord, Permanent
+from fencepost.core.identity import KEY_SCHEME, operation_key
+from fencepost.core.records import Operation, Run
+from fencepost.core.states import OperationState
+from fencepost.core.transitions import OperationEvent
+from fencepost.effects.declare import Bound
+from fencepost.effects.entry import Entry, Result
+from fencepost.effects.perform import Concluded
+
+if TYPE_CHECKING:
+    from fencepost.core.asks import StepAsk
+    from fencepost.effects.entry import Owner
+    from fencepost.runtime.execution import Execution
+
+_REFUSED_BY_POLICY = f"{Permanent.__module__}.{Permanent.__qualname__}"
+
+
+def new_operation(run: Run, bound: Bound[Any], *, step: str, item: str | None, scope: str, owner: Owner) -> Entry:
+    """The entry of an effect that has no row yet. Raises `ValueRefused` for a request that cannot be stored."""
+    effect = bound.effect
+    operation = Operation(
+        run=run.no,
+        step=step,
+        item=item,
+        effect=effect.name,
+        contract_version=effect.version,
+        key=operation_key(run.namespace, run.id, step, item, effect.version),
+        key_scheme=KEY_SCHEME,
+        request=bound.request,
+        fingerprint=bound.fingerprint,
+        state=OperationState.RESERVED,
+        reserved_at=0,
+        scope=scope,
+    )
+    return Entry(operation, effect.contract, owner)
+
+
+def new_entry(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> tuple[Entry, str]:
+    """The entry of an effect that the workflow asks for the first time, and the scope of its key."""
+    effect = bound.effect
+    scope = execution.host.outside.scope(effect.declared.scope, effect.declared.target)
+    run = execution.history.run
+    return new_operation(run, bound, step=ask.name, item=ask.item, scope=scope, owner=execution.owner), scope
+
+
+def refused_by_policy(execution: Execution, entry: Entry, bound: Bound[Any]) -> Concluded | None:
+    """Ask the effect's policy; its verdict is recorded with the intent. None: the effect may be sent."""
+    effect = bound.effect
+    policy = effect.declared.policy
+    if policy is None:
+        return None
+    verdict = policy(execution.history.run.principal, *bound.args, **bound.kwargs)
+    entry.operation.policy = verdict.as_text()
+    if verdict.allows:
+        return None
+    record = ErrorRecord(_REFUSED_BY_POLICY, f"refused by policy: {verdict.why}")
+    now = execution.host.store.now()
+    execution.operations[entry.operation.position] = entry.operation
+    moves = entry.reserve(now)
+    number = execution.driver.delivered + 1
+    moves.append(entry.move(OperationEvent.REFUSE, now, Result(error=record.as_text(), delivered=number)))
+    return Concluded(moves, [], now, None, record)

@@ -1,0 +1,105 @@
+"""Takes in what somebody saw who no longer owns the run: a stale worker's reply, a thread that returned too late.
+
+Fence authority, never evidence: the report is appended whatever it says. If the operation is unknown it settles it,
+in the same transaction, guarded by the operation's state; a hold whose sole reason was that unknown is lifted. It can
+never start anything. Contradictions are flagged and shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fencepost.core.contract import Contract
+from fencepost.core.position import effect_position
+from fencepost.core.records import Audit, History, Observation, Operation
+from fencepost.core.states import FINAL_RUN_STATES, OperationState, Outcome, RunState
+from fencepost.core.transitions import OPERATION, OperationEvent, RunEvent
+from fencepost.effects.entry import Entry, Owner, Proof, Result
+from fencepost.runtime.moves import move_run
+from fencepost.store.api import Group, Move, MoveOperation, Observe, SettleAttempt, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was seen of one attempt: `result` is the canonical text of the step's result, where there is one."""
+
+    run: int
+    position: str
+    attempt: int
+    outcome: Outcome
+    evidence: str
+    generation: int
+    result: str | None = None
+    reference: str | None = None
+
+
+def reports_in(group: Group) -> list[Report]:
+    """What the owner of a refused group saw of its attempts."""
+    results = {(move.step, move.item): move for move in group.moves if isinstance(move, MoveOperation)}
+    found = []
+    for move in group.moves:
+        if isinstance(move, SettleAttempt):
+            operation = results.get((move.step, move.item))
+            position = effect_position(move.step, move.item or None)
+            found.append(
+                Report(
+                    group.run,
+                    position,
+                    move.number,
+                    Outcome(move.to),
+                    move.evidence,
+                    group.generation,
+                    result=None if operation is None else operation.result,
+                    reference=None if operation is None else operation.reference,
+                )
+            )
+    return found
+
+
+def take_in(store: Store, report: Report, contract: Contract, *, seen: bool = False) -> History:
+    """Append a report, unless it was `seen` to be appended already, and let it settle what it can.
+
+    Returns the run as it is then.
+    """
+
+    def decision(history: History, now: int) -> tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]:
+        operation = next((one for one in history.operations if one.position == report.position), None)
+        if operation is None or report.attempt > len(operation.attempts):
+            return [], [], []
+        owner = Owner("", history.run.generation, history.run.state.value)
+        entry = Entry(operation, contract, owner)
+        said = Observation("reply", report.outcome.value, report.evidence, now, attempt=report.attempt, current=False)
+        observed = [] if seen else [entry.observe(said)._replace(lease=None, generation=report.generation)]
+        moves = _settle(entry, report, now)
+        if moves and _was_the_reason(history, operation):
+            moves.append(move_run(history.run, RunEvent.RESUME, now)._replace(wake_at=now))
+        return moves, observed, []
+
+    return store.decide(report.run, decision)
+
+
+def _settle(entry: Entry, report: Report, now: int) -> list[Move]:
+    operation = entry.operation
+    known = operation.attempts[report.attempt - 1].outcome
+    if report.outcome is Outcome.UNRESOLVED or report.outcome is known:
+        return []
+    if operation.state is OperationState.UNKNOWN:
+        outcome = Result(result=report.result, reference=report.reference)
+        proof = Proof(report.attempt, report.outcome, report.evidence)
+        return entry.settle([proof], now, retryable=True, outcome=outcome)
+    if known is not Outcome.UNRESOLVED and OPERATION.allows(operation.state, OperationEvent.CONTRADICT):
+        return entry.raise_conflict(now)
+    return []
+
+
+def _was_the_reason(history: History, operation: Operation) -> bool:
+    """Whether the run is held for nothing but this operation, which is known now."""
+    run = history.run
+    if run.state is not RunState.HELD or run.state in FINAL_RUN_STATES or operation.conflict:
+        return False
+    hold = json.loads(run.hold or "{}")
+    others = (one for one in history.operations if one is not operation)
+    unknown = any(one.state in (OperationState.UNKNOWN, OperationState.DISPATCHED) for one in others)
+    return hold.get("step") == operation.step and hold.get("item") == operation.item and not unknown

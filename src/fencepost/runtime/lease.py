@@ -1,0 +1,140 @@
+"""One worker life's lease: taken once, renewed by a thread while the working loop moves, never reused.
+
+Safety does not rest on it: the generation in every write does. The lease says when others may take over, and stops
+this process from starting a send that it could not finish in time. Claiming runs is `worker`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+from pathlib import Path
+
+from fencepost.core.duration import SECOND, spelled
+from fencepost.core.errors import DeclarationError, LeaseLost, StoreUnavailable
+from fencepost.core.records import Lease
+from fencepost.core.states import LeaseState
+from fencepost.effects.deadline import boot_now
+from fencepost.store.sqlite import SqliteStore
+
+RENEWALS_PER_LEASE = 3
+STALL_MAX = 5 * 60 * SECOND
+"""However long the timeouts of the steps that run now: a loop that stands still for longer loses its lease."""
+
+
+class LeaseHolder:
+    """The lease of this process life.
+
+    `length` and `margin` are microseconds: a send starts only while more than `margin` is left, and others take over no
+    earlier than `margin` after the end.
+    """
+
+    def __init__(self, store: SqliteStore, *, length: int, margin: int) -> None:
+        if margin * 2 >= length:
+            raise DeclarationError(
+                f"a margin of {spelled(margin)} does not fit into a lease of {spelled(length)}",
+                hint="make the lease at least three times as long as the margin",
+            )
+        self.store = store
+        self.length = length
+        self.margin = margin
+        self.id = secrets.token_hex(8)
+        self._good_until = 0
+        self._lost: str | None = None
+        self._ticked_at = 0
+        self._stall_allowed = SECOND
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self) -> None:
+        """Insert the lease and start renewing it."""
+        asked_at = boot_now()
+        now = self.store.now()
+        self.store.take_lease(
+            Lease(
+                id=self.id,
+                host=socket.gethostname(),
+                boot_id=_boot_id(),
+                pid=os.getpid(),
+                process_started=_process_started(),
+                state=LeaseState.LIVE,
+                taken_at=now,
+                renewed_at=now,
+                expires_at=now + self.length,
+            )
+        )
+        self._good_until = asked_at + self.length - self.margin
+        self._ticked_at = asked_at
+        self._thread = threading.Thread(target=self._renew_until_stopped, name="fencepost-lease", daemon=True)
+        self._thread.start()
+
+    def tick(self, longest_step: int = SECOND) -> None:
+        """The working loop moves; `longest_step` is the longest attempt timeout of the steps that run on it now."""
+        self._ticked_at = boot_now()
+        self._stall_allowed = min(max(longest_step, self.length), STALL_MAX)
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if no send may start now."""
+        if self._lost is not None or boot_now() >= self._good_until:
+            raise LeaseLost(
+                self._lost or "the lease is too near its end, or over",
+                hint="nothing was sent; whoever owns the run next goes on",
+                ids={"lease": self.id},
+            )
+
+    @property
+    def lost(self) -> bool:
+        """Whether this life is over: the lease was expired by others or could not be renewed in time."""
+        return self._lost is not None
+
+    def give_up(self, why: str) -> None:
+        """End this life early: nothing is sent under it any more."""
+        self._lost = self._lost or why
+
+    def end(self) -> None:
+        """Stop renewing and give the lease back, so that its runs can be claimed at once."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        try:
+            self.store.end_lease(self.id, now=self.store.now())
+        except StoreUnavailable:
+            self._lost = "the ledger could not be reached to give the lease back; it runs out by itself"
+
+    def _renew_until_stopped(self) -> None:
+        pause = self.length / RENEWALS_PER_LEASE / SECOND
+        while not self._stopping.wait(pause):
+            if boot_now() - self._ticked_at > self._stall_allowed:
+                continue  # the loop is stuck: let the lease run out, so that somebody else goes on
+            if not self._renew():
+                return
+
+    def _renew(self) -> bool:
+        asked_at = boot_now()
+        now = self.store.now()
+        try:
+            renewed = self.store.renew_lease(self.id, now=now, expires_at=now + self.length)
+        except StoreUnavailable:
+            return True  # tried again at the next turn; sends stop by themselves at the margin
+        if renewed:
+            self._good_until = asked_at + self.length - self.margin
+        else:
+            self._lost = "the lease was expired by another process"
+        return renewed
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def _process_started() -> int:
+    """Start time of this process in clock ticks since boot; with the boot id and pid it names one life."""
+    try:
+        return int(Path("/proc/self/stat").read_text("ascii").rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0

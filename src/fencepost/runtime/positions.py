@@ -1,0 +1,189 @@
+"""The rows of a run's waits, sleeps and cancel: opens them, closes what is due, and says when to look again.
+
+Changes the records in memory and collects the moves that make the same change durable, as `effects.entry` does for
+operations. Which signal closes which wait is decided in `core.waits`; what the workflow does with it is `execution`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from fencepost.core.asks import Ask, CompensateAsk, Completion, SleepAsk, WaitAsk
+from fencepost.core.errors import ValueRefused
+from fencepost.core.identity import canonical
+from fencepost.core.position import CANCEL
+from fencepost.core.records import History, Run, Signal, Step
+from fencepost.core.states import SignalState, StepState
+from fencepost.core.transitions import SIGNAL, STEP, SignalEvent, StepEvent
+from fencepost.core.waits import Expired, Satisfied, due, refusal, wake_at
+from fencepost.effects.entry import Owner
+from fencepost.runtime.run import EXPIRED, WaitSpec
+from fencepost.store.api import Move, MoveSignal, MoveStep, OpenStep
+
+
+class Positions:
+    """The positions of one run that are not effects, by name."""
+
+    def __init__(self, history: History, owner: Owner) -> None:
+        self._run = history.run.no
+        self._owner = owner
+        self._signals = history.signals
+        self._specs: dict[str, WaitSpec[object]] = {}
+        self._moves: list[Move] = []
+        self.steps: dict[str, Step] = {step.position: step for step in history.steps}
+
+    def take(self, signals: list[Signal]) -> None:
+        """Take in signals as the ledger holds them now; what this run has applied or refused already stays so."""
+        known = {signal.id: signal for signal in self._signals}
+        self._signals += [signal for signal in signals if signal.id not in known]
+
+    def flush(self) -> list[Move]:
+        """The moves collected since the last flush."""
+        moves, self._moves = self._moves, []
+        return moves
+
+    # -- opening and closing ----------------------------------------------------------------------------------------
+
+    def ask(self, ask: Ask, now: int) -> None:
+        """Open the row of a wait or sleep that has none yet."""
+        if isinstance(ask, WaitAsk):
+            spec = ask.spec
+            assert isinstance(spec, WaitSpec), "the facade hands in its own specs"
+            self._specs[ask.position] = spec
+            if ask.position not in self.steps:
+                detail = canonical({"within": spec.within, "allows": spec.allows, "many": spec.many})
+                due_at = None if spec.within is None else now + spec.within
+                self._open(_step(ask, now, detail=detail, due_at=due_at))
+        elif isinstance(ask, SleepAsk) and ask.position not in self.steps:
+            self._open(_step(ask, now, due_at=ask.until))
+
+    def _open(self, step: Step) -> None:
+        self.steps[step.position] = step
+        self._moves.append(
+            OpenStep(
+                self._run, self._owner.generation, step.position, step.kind, step.name, step.fingerprint, step.version,
+                step.state.value, None, step.detail, step.result, None, step.delivered, step.due_at, step.opened_at,
+                step.closed_at,
+            )
+        )  # fmt: skip
+
+    def withdraw(self, position: str, now: int) -> bool:
+        """Cancel an open wait or sleep that nobody waits for any more; False if there is none."""
+        step = self.steps.get(position)
+        if step is None:
+            return False
+        if step.state is StepState.OPEN:
+            self._move(step, StepEvent.CANCEL, now)
+        return True
+
+    def cancel_delivered(self, run: Run, number: int, now: int) -> str:
+        """Record that the run's cancel reaches the workflow at this place in the order; returns its reason."""
+        reason = str(json.loads(run.cancel or "{}").get("why", ""))
+        step = Step(CANCEL, "cancel", "", "", StepState.DONE, now, result=reason, delivered=number, closed_at=now)
+        self._open(step)
+        return reason
+
+    def open_compensation(self, ask: CompensateAsk, now: int) -> None:
+        """Open the row of a compensation that has none yet."""
+        if ask.position not in self.steps:
+            self._open(_step(ask, now, detail=canonical({"why": ask.reason})))
+
+    def finish(self, position: str, result: str, number: int | None, now: int) -> None:
+        """Close an open position with its result, as the `number`-th delivery (None: it is delivered to nobody)."""
+        self._move(self.steps[position], StepEvent.FINISH, now, result=result, delivered=number)
+
+    # -- what is due ------------------------------------------------------------------------------------------------
+
+    def next_due(self, now: int, number: int) -> Completion | None:
+        """Close the first wait or sleep that is due, as the `number`-th delivery; None when none is."""
+        waited_for = [step for step in self.steps.values() if step.position in self._specs or step.kind == "sleep"]
+        for closing in due(waited_for, self._signals, now=now):
+            step = self.steps[closing.position]
+            if isinstance(closing, Satisfied) and not self._readable(closing.position, closing.signal, now):
+                continue
+            return self._close(step, closing, now, number)
+        return None
+
+    def _close(self, step: Step, closing: Satisfied | Expired, now: int, number: int) -> Completion:
+        if isinstance(closing, Satisfied):
+            self._move_signal(closing.signal, SignalEvent.APPLY, None, step.position, now)
+            self._move(step, StepEvent.FINISH, now, result=closing.signal.payload, delivered=number)
+            return Completion(step.position, closing.signal.payload, None, now)
+        if step.kind == "sleep":
+            self._move(step, StepEvent.FINISH, now, result="null", delivered=number)
+            return Completion(step.position, None, None, now)
+        self._move(step, StepEvent.FAIL, now, error=EXPIRED.as_text(), delivered=number)
+        return Completion(step.position, None, EXPIRED, now)
+
+    def _readable(self, position: str, signal: Signal, now: int) -> bool:
+        """Whether the signal has the declared type; one that has not is refused, and the wait stays open."""
+        try:
+            self._specs[position].decode(signal.payload)
+        except ValueRefused as error:
+            self._move_signal(signal, SignalEvent.REFUSE, str(error), None, now)
+            return False
+        return True
+
+    def refuse_unwanted(self, now: int, *, ended: bool) -> None:
+        """Refuse kept signals that no wait can take any more."""
+        many = {spec.name for spec in self._specs.values() if spec.many}
+        for signal in self._signals:
+            if signal.state is not SignalState.KEPT:
+                continue
+            why = "not waiting: the run has ended" if ended else refusal(self.steps.values(), signal, many=many)
+            if why is not None:
+                self._move_signal(signal, SignalEvent.REFUSE, why, None, now)
+
+    def wake_at(self, also: Iterable[int]) -> int | None:
+        """When the run must be looked at again; None: only a signal can wake it."""
+        return wake_at(self.steps.values(), also=also)
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def _move(
+        self,
+        step: Step,
+        event: StepEvent,
+        now: int,
+        *,
+        result: str | None = None,
+        error: str | None = None,
+        delivered: int | None = None,
+    ) -> None:
+        expected = step.state
+        step.state = STEP.after(expected, event)
+        step.result, step.error, step.delivered, step.closed_at = result, error, delivered, now
+        self._moves.append(
+            MoveStep(
+                self._run, self._owner.generation, step.position, expected.value, event.value, step.state.value,
+                None, result, error, delivered, None, now,
+            )
+        )  # fmt: skip
+
+    def _move_signal(
+        self, signal: Signal, event: SignalEvent, reason: str | None, position: str | None, now: int
+    ) -> None:
+        expected = signal.state
+        signal.state = SIGNAL.after(expected, event)
+        signal.reason, signal.position, signal.closed_at = reason, position, now
+        self._moves.append(
+            MoveSignal(
+                self._run, self._owner.generation, signal.id, expected.value, event.value, signal.state.value,
+                reason, position, now,
+            )
+        )  # fmt: skip
+
+
+def _step(ask: Ask, now: int, *, detail: str | None = None, due_at: int | None = None) -> Step:
+    return Step(
+        ask.position,
+        ask.kind,
+        ask.name,
+        ask.fingerprint,
+        StepState.OPEN,
+        now,
+        ask.version,
+        detail=detail,
+        due_at=due_at,
+    )

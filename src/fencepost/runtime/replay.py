@@ -1,0 +1,54 @@
+"""A run's history as the driver reads it: what the ledger holds at each position, and what was delivered when.
+
+Pure translation of records. Driving the workflow with it is `execution`.
+"""
+
+from __future__ import annotations
+
+from fencepost.core.asks import Completion, Recorded
+from fencepost.core.errors import ErrorRecord
+from fencepost.core.records import History, Step
+from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, StepState
+
+OPERATORS = "operator:"
+"""How positions begin that an operator's verb added, and not the workflow's code."""
+
+
+def recorded(history: History) -> dict[str, Recorded]:
+    """What the ledger holds at each position that the workflow's code asked for."""
+    found = {}
+    for step in history.steps:
+        if step.kind != "cancel" and not step.position.startswith(OPERATORS):
+            found[step.position] = Recorded(step.kind, step.name, step.fingerprint, step.version, _is_final(step))
+    for operation in history.operations:
+        if operation.compensates is None:
+            final = operation.state in FINAL_OPERATION_STATES
+            found[operation.position] = Recorded(
+                "effect", operation.step, operation.fingerprint, operation.contract_version, final
+            )
+    return found
+
+
+def _is_final(step: Step) -> bool:
+    return step.state is not StepState.OPEN
+
+
+def completions(history: History) -> list[Completion]:
+    """What was delivered to the workflow, in the order of delivery."""
+    found: list[tuple[int, Completion]] = []
+    for step in history.steps:
+        if step.delivered:
+            at = step.closed_at if step.closed_at is not None else step.opened_at
+            found.append((step.delivered, Completion(step.position, step.result, _error(step.error), at)))
+    for operation in history.operations:
+        if operation.delivered:
+            payload = operation.result if operation.state is OperationState.SUCCEEDED else None
+            error = None if payload is not None else _error(operation.error)
+            at = operation.delivered_at or operation.changed_at
+            found.append((operation.delivered, Completion(operation.position, payload, error, at)))
+    found.sort(key=lambda one: one[0])
+    return [completion for _, completion in found]
+
+
+def _error(text: str | None) -> ErrorRecord | None:
+    return None if text is None else ErrorRecord.from_text(text)

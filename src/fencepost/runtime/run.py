@@ -1,0 +1,179 @@
+"""What a workflow's body speaks: `Run`, the whole language in which it orders steps.
+
+Every method returns something to await and records nothing by itself; the driver in `core` hands it up, `execution`
+performs it. `Run` is small on purpose: another engine can implement the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from fencepost.core.duration import SECOND, microseconds
+from fencepost.core.errors import CompensationIncomplete, ErrorRecord, Misuse, StepFailed, WaitExpired
+from fencepost.core.identity import canonical, check_name, digest_text
+from fencepost.effects.declare import Bound
+from fencepost.effects.values import Door
+from fencepost.runtime.report import CompensationReport
+
+if TYPE_CHECKING:
+    import uuid as uuids
+
+    from fencepost.core.draws import Draws
+    from fencepost.core.driver import Driver
+
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+
+Duration = str | timedelta
+
+
+class WaitSpec(Generic[R]):
+    """What a wait accepts: the type of its signals, how long, and the digest of the call that it allows."""
+
+    __slots__ = ("allows", "authorise", "door", "fingerprint", "many", "name", "within")
+
+    def __init__(
+        self,
+        name: str,
+        kind: type[R],
+        *,
+        within: int | None,
+        allows: str | None,
+        authorise: Callable[..., Any] | None,
+        many: bool,
+    ) -> None:
+        self.name = name
+        self.door = Door(kind, where=f"signal {name}")
+        self.within = within
+        self.allows = allows
+        self.authorise = authorise
+        self.many = many
+        self.fingerprint = digest_text(canonical([name, within, allows, many]).encode())
+
+    def decode(self, payload: str) -> R:
+        """The signal's value; raises `WaitExpired` in place of a value that never came."""
+        return self.door.decode(payload)  # type: ignore[no-any-return]  # the door reads R
+
+
+class Run:
+    """The run as its workflow sees it."""
+
+    __slots__ = ("_driver", "_principal", "id")
+
+    def __init__(self, driver: Driver, principal: str | None) -> None:
+        self._driver = driver
+        self._principal = principal
+        self.id = driver.run_id
+        """The run's id."""
+
+    @property
+    def principal(self) -> str | None:
+        """On whose behalf the run acts."""
+        return self._principal
+
+    def do(self, bound: Bound[R], *, item: str | None = None) -> Awaitable[R]:
+        """Perform a step and return its result.
+
+        `item` tells repetitions of one effect apart (`item=line.id`): met again with the same item and parameters it
+        returns the recorded result.
+
+        Raises:
+            StepFailed: the step failed for good, proved not to have happened.
+        """
+        if not isinstance(bound, Bound):
+            raise Misuse(
+                f"run.do takes a bound step, not {type(bound).__name__}", hint="write `await run.do(step(arguments))`"
+            )
+        bound.performed = True
+        step = bound.step
+        if item is not None:
+            item = check_name(item, what="item")
+        return self._driver.do(step.kind, step.name, item, bound)
+
+    def wait(
+        self,
+        name: str,
+        kind: type[R],
+        *,
+        within: Duration | None = None,
+        allows: Bound[Any] | None = None,
+        many: bool = False,
+    ) -> Awaitable[R]:
+        """Wait for a signal of that name and return its value, of type `kind`.
+
+        A signal that came before is taken at once. `allows` binds the answer to the digest of one call.
+
+        Raises:
+            WaitExpired: nothing came `within` that time.
+        """
+        allowed = None
+        if allows is not None:
+            allows.performed = True
+            allowed = allows.fingerprint
+        limit = None if within is None else microseconds(within, what="within")
+        spec = WaitSpec(
+            check_name(name, what="signal name"), kind, within=limit, allows=allowed, authorise=None, many=many
+        )
+        return _expiring(self._driver.wait(name, spec), name)
+
+    def sleep(self, duration: Duration) -> Awaitable[None]:
+        """Go on after that time; meanwhile the run is a row."""
+        return self._driver.sleep(microseconds(duration))
+
+    @overload
+    def gather(self, one: Awaitable[R], /) -> Awaitable[tuple[R]]: ...
+    @overload
+    def gather(self, one: Awaitable[R], two: Awaitable[S], /) -> Awaitable[tuple[R, S]]: ...
+    @overload
+    def gather(self, one: Awaitable[R], two: Awaitable[S], three: Awaitable[T], /) -> Awaitable[tuple[R, S, T]]: ...
+    @overload
+    def gather(self, *branches: Awaitable[R]) -> Awaitable[tuple[R, ...]]: ...
+    def gather(self, *branches: Awaitable[Any]) -> Awaitable[tuple[Any, ...]]:
+        """Do several things side by side; returns their results once all have settled, or raises the first error."""
+        return self._driver.gather(*branches)
+
+    def race(self, *branches: Awaitable[R]) -> Awaitable[tuple[int, R]]:
+        """Do several things side by side until one ends; returns its index and result. The others are cancelled."""
+        return self._driver.race(*branches)
+
+    def compensate(self, *, reason: str) -> Awaitable[CompensationReport]:
+        """Make this run's effects acceptable, the last one first; returns the report.
+
+        Raises:
+            CompensationIncomplete: at least one compensation failed or could not be tried.
+        """
+        return _complete(self._driver.compensate(reason, CompensationReport.from_text))
+
+    def now(self) -> datetime:
+        """When the last answer was delivered: the same on every replay."""
+        return datetime.fromtimestamp(self._driver.now() / SECOND, UTC)
+
+    def uuid(self) -> uuids.UUID:
+        """An id that is the same on every replay."""
+        return self._driver.uuid()
+
+    def random(self) -> Draws:
+        """Draws that are the same on every replay."""
+        return self._driver.random()
+
+
+async def _expiring(wait: Awaitable[R], name: str) -> R:
+    try:
+        return await wait
+    except StepFailed as error:
+        if error.record.class_name == EXPIRED.class_name:
+            raise WaitExpired(f"nothing came for {name!r} in time", hint="signal it earlier, or wait longer") from None
+        raise
+
+
+async def _complete(compensation: Awaitable[CompensationReport]) -> CompensationReport:
+    report = await compensation
+    if not report.complete:
+        raise CompensationIncomplete(report.summary(), hint="the effects named stand; an operator can retry each")
+    return report
+
+
+EXPIRED = ErrorRecord(f"{WaitExpired.__module__}.{WaitExpired.__qualname__}", "the wait's time is over")

@@ -1,0 +1,384 @@
+"""What a person may do to a run: each verb one transaction, with the guards that automatic recovery obeys, audited.
+
+A verb reads the run under the write lock, checks the law and the row version the person saw, changes it and writes one
+audit row, all at once. A verb that does not apply raises `VerbRefused`, changes nothing, and leaves a row too. Screens
+and the command line call these functions and no others; the states are in `core.transitions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fencepost.core.errors import FencepostError, Misuse, ValueRefused, VerbRefused
+from fencepost.core.identity import canonical
+from fencepost.core.records import History, Observation, Operation, Run
+from fencepost.core.recovery import ASK_AGAIN, Moment, absence_is_proof, span_remaining
+from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState
+from fencepost.core.transitions import OPERATION, RUN, STEP, OperationEvent, RunEvent, StepEvent
+from fencepost.effects.deliberate import renewed
+from fencepost.effects.entry import Entry, Owner, Result
+from fencepost.effects.failures import error_record
+from fencepost.runtime import audit
+from fencepost.runtime.moves import does_not_apply, move_run
+from fencepost.runtime.replay import OPERATORS
+from fencepost.store.api import Move, MoveOperation, MoveRun, MoveStep, Observe, OpenStep
+
+if TYPE_CHECKING:
+    from fencepost.effects.declare import Effect
+    from fencepost.runtime.app import App
+    from fencepost.store.sqlite import SqliteStore
+
+_PERSON = "a person"
+
+
+@dataclass(slots=True)
+class Deed:
+    """What a verb changes: moves and observations, decided over the history it found."""
+
+    moves: list[Move]
+    observations: list[Observe]
+
+
+def _perform(
+    store: SqliteStore,
+    run: Run,
+    verb: str,
+    *,
+    by: str,
+    reason: str,
+    version: int | None,
+    deed: Callable[[History, int], Deed],
+    operation: tuple[str, str | None] | None = None,
+) -> History:
+    """Carry out one verb with its audit row; a refusal is audited as such."""
+    if not by.strip() or not reason.strip():
+        raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"run": run.id})
+
+    def decision(history: History, now: int) -> Any:
+        if version is not None and version != history.run.version:
+            raise VerbRefused(
+                "the run has changed since you looked at it", hint="look again, then decide", ids={"run": run.id}
+            )
+        target = None if operation is None else _operation(history, *operation)
+        before = audit.summary(history.run, target)
+        done = deed(history, now)
+        after_run = _after(history.run, done.moves)
+        after = audit.summary(after_run, target)
+        step, item = operation or (None, None)
+        written = audit.row(
+            history, verb=verb, by=by, reason=reason, now=now, before=before, after=after, step=step, item=item
+        )
+        return done.moves, done.observations, [written]
+
+    try:
+        return store.decide(run.no, decision)
+    except VerbRefused as refused:
+        history = store.load(run.no)
+        step, item = operation or (None, None)
+        same = audit.summary(history.run)
+        store.audit(
+            audit.row(
+                history, verb=verb, by=by, reason=f"{reason} (refused: {refused.message})", now=store.now(),
+                before=same, after=same, step=step, item=item, outcome="refused",
+            )
+        )  # fmt: skip
+        raise
+
+
+# -- the verbs ------------------------------------------------------------------------------------------------------
+
+
+def cancel(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+    """Stop what has not begun. What was sent is settled first; the run is cancelled when every operation is known."""
+
+    def deed(history: History, now: int) -> Deed:
+        asked = canonical({"who": by, "why": reason, "at": now})
+        owned = history.run.lease is not None
+        move = move_run(history.run, RunEvent.CANCEL, now, keep_lease=owned, raises=False)
+        return Deed([move._replace(cancel=asked, wake_at=None if owned else now)], [])
+
+    return _perform(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
+
+
+def terminate(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+    """End the run at once, whatever it is doing. Its effects stand; a result that comes later is kept as evidence."""
+
+    def deed(history: History, now: int) -> Deed:
+        move = move_run(history.run, RunEvent.TERMINATE, now)
+        return Deed([*_disown(history, now), move._replace(ended_at=now)], [])
+
+    return _perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
+
+
+def resume(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+    """Let a held or failed run go on.
+
+    A held run does what it was doing; an operation that failed for good raises its error inside the workflow. Of a
+    failed run the answer whose error ended it is taken back and asked for again, after the code was mended.
+    """
+
+    def deed(history: History, now: int) -> Deed:
+        if history.run.state is RunState.FAILED:
+            return Deed([*_take_back_last(app, history, now), move_run(history.run, RunEvent.RESUME, now)], [])
+        if history.run.state is not RunState.HELD:
+            raise does_not_apply("resume", history.run)
+        return Deed([*_renewed_steps(history, now), _go_on(history.run, now)], _ask_again(history, now))
+
+    return _perform(app.store, run, "resume", by=by, reason=reason, version=version, deed=deed).run
+
+
+def retry(
+    app: App, run: Run, *, step: str, item: str | None = None, by: str, reason: str, version: int | None = None
+) -> Run:
+    """Give an operation that failed for good a new budget, and let its run go on."""
+
+    def deed(history: History, now: int) -> Deed:
+        if history.run.state is not RunState.HELD:
+            raise does_not_apply("retry", history.run)
+        operation = _operation(history, step, item)
+        if operation.state is not OperationState.FAILED:
+            raise VerbRefused(f"{operation.position} is {operation.state}, not failed", ids={"run": run.id})
+        entry = _entry(app, history, operation)
+        operation.budget_from = now
+        return Deed([entry.move(OperationEvent.RETRY, now), _go_on(history.run, now)], [])
+
+    found = (step, item)
+    return _perform(
+        app.store, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found
+    ).run  # fmt: skip
+
+
+def settle(
+    app: App,
+    run: Run,
+    *,
+    step: str,
+    item: str | None = None,
+    happened: bool,
+    by: str,
+    reason: str,
+    result: str | None = None,
+    reference: str | None = None,
+    override: bool = False,
+    version: int | None = None,
+) -> Run:
+    """Say of an unknown operation whether it happened, with the reason as evidence; its run goes on by itself.
+
+    `happened`: give the step's `result` as JSON, or the `reference` of the remote object. Did not happen: believed as a
+    look-up's absence would be, after the span; before it only as a named `override`, which loses the guarantee.
+    """
+
+    def deed(history: History, now: int) -> Deed:
+        operation = _operation(history, step, item)
+        if operation.state is not OperationState.UNKNOWN and not _lacks_result(operation):
+            raise VerbRefused(f"{operation.position} is {operation.state}, not unknown", ids={"run": run.id})
+        entry = _entry(app, history, operation)
+        statement = {"kind": "statement", "by": by, "reason": reason, "override": override, "reference": reference}
+        evidence = canonical(statement)
+        says = "applied" if happened else "not applied"
+        seen = entry.observe(Observation("statement", says, evidence, now, current=False))
+        if happened:
+            outcome = Result(result=_valid_result(app, operation, result), reference=reference)
+            moves = _happened(entry, evidence, now, outcome)
+        else:
+            _require_proof(app, history, operation, now, override=override)
+            moves = entry.prove_absent(evidence, now)
+        if history.run.state is RunState.HELD:
+            moves.append(_go_on(history.run, now))
+        return Deed(moves, [seen])
+
+    return _perform(
+        app.store, run, "settle", by=by, reason=reason, version=version, deed=deed, operation=(step, item)
+    ).run  # fmt: skip
+
+
+def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+    """Compensate the effects of a run that is held, failed or ended, as `run.compensate` does."""
+
+    def deed(history: History, now: int) -> Deed:
+        if history.run.state in (RunState.RUNNING, RunState.COMPENSATING):
+            raise does_not_apply("compensate", history.run)
+        number = 1 + sum(one.position.startswith(OPERATORS) for one in history.steps)
+        move = move_run(history.run, RunEvent.COMPENSATE, now)
+        position = f"{OPERATORS}{number}"
+        detail = canonical({"why": reason, "by": by})
+        opened = OpenStep(
+            run.no, history.run.generation, position, "compensate", "", "", 0, StepState.OPEN.value, None, detail,
+            None, None, None, None, now, None,
+        )  # fmt: skip
+        return Deed([opened, move._replace(wake_at=now)], [])
+
+    return _perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
+
+
+def hold_for_error(store: SqliteStore, run: Run, error: Exception) -> None:
+    """Hold a run that this process owns and cannot live; no person did it, so no audit row."""
+    step = error.ids.get("step", "") if isinstance(error, FencepostError) else ""
+    hold = canonical({"reason": type(error).__name__, "step": step, "detail": error_record(error).message})
+
+    def decision(history: History, now: int) -> Any:
+        if history.run.generation != run.generation or not RUN.allows(history.run.state, RunEvent.HOLD):
+            return [], [], []
+        return [*_disown(history, now), move_run(history.run, RunEvent.HOLD, now)._replace(hold=hold)], [], []
+
+    store.decide(run.no, decision)
+
+
+def _disown(history: History, now: int) -> list[Move]:
+    """Whoever was sending is no longer believed to be: what is in flight becomes unknown, as at a takeover."""
+    moves: list[Move] = []
+    for operation in history.operations:
+        if operation.state is OperationState.DISPATCHED:
+            to = OPERATION.after(operation.state, OperationEvent.TAKE_OVER)
+            moves.append(
+                MoveOperation(
+                    operation.run, history.run.generation, operation.step, operation.item or "", operation.state.value,
+                    OperationEvent.TAKE_OVER.value, to.value, None, None, None, None, None, int(operation.conflict),
+                    operation.lookups, now,
+                )
+            )  # fmt: skip
+    return moves
+
+
+# -- shared by the verbs ----------------------------------------------------------------------------------------------
+
+
+def verbs_for(history: History) -> list[str]:
+    """The verbs that apply to a run as it is, for screens."""
+    run = history.run
+    found = []
+    if run.state is RunState.HELD or run.state is RunState.FAILED:
+        found.append("resume")
+    if any(one.state is OperationState.UNKNOWN or _lacks_result(one) for one in history.operations):
+        found.append("settle")
+    if run.state is RunState.HELD and any(one.state is OperationState.FAILED for one in history.operations):
+        found.append("retry")
+    if run.state not in FINAL_RUN_STATES:
+        found += ["signal", "cancel", "terminate"]
+    stands = any(one.state is OperationState.SUCCEEDED and one.compensates is None for one in history.operations)
+    if stands and RUN.allows(run.state, RunEvent.COMPENSATE) and run.state is not RunState.RUNNING:
+        found.append("compensate")
+    return found
+
+
+def _operation(history: History, step: str, item: str | None) -> Operation:
+    found = next((one for one in history.operations if one.step == step and one.item == item), None)
+    if found is None:
+        known = ", ".join(one.position for one in history.operations) or "none"
+        raise Misuse(f"the run has no operation {step!r} with item {item!r}", hint=f"it has: {known}")
+    return found
+
+
+def effect_of(app: App, operation: Operation) -> Effect[..., Any]:
+    """The declared effect of an operation, found among the app's workflows."""
+    for declared in app.workflows.values():
+        for effect in declared.effects:
+            if effect.name == operation.effect:
+                return effect
+    raise Misuse(
+        f"no workflow of this app refers to an effect named {operation.effect!r}",
+        hint="run the verb with the module and app that the run's workflow is in",
+    )
+
+
+def _entry(app: App, history: History, operation: Operation) -> Entry:
+    owner = Owner("", history.run.generation, history.run.state.value)
+    return Entry(operation, effect_of(app, operation).contract, owner)
+
+
+def _happened(entry: Entry, evidence: str, now: int, outcome: Result) -> list[Move]:
+    if entry.operation.state is OperationState.SUCCEEDED:
+        return [entry.move(OperationEvent.APPLY, now, outcome)]
+    return entry.prove_happened(evidence, now, outcome)
+
+
+def _lacks_result(operation: Operation) -> bool:
+    return operation.state is OperationState.SUCCEEDED and operation.result is None
+
+
+def _valid_result(app: App, operation: Operation, text: str | None) -> str | None:
+    """The result that a person gives, if it has the step's type."""
+    if text is None:
+        return None
+    results = effect_of(app, operation).results
+    try:
+        return results.encode(results.decode(text))
+    except ValueRefused as error:
+        raise VerbRefused(f"the given result is refused: {error.message}", hint=error.hint, ids=error.ids) from error
+
+
+def _require_proof(app: App, history: History, operation: Operation, now: int, *, override: bool) -> None:
+    """A person's "did not happen" obeys the rule that a look-up's absence obeys (`protocol` D6)."""
+    if override:
+        return
+    contract = effect_of(app, operation).contract
+    # A person has no boot-time clock of their own: since the run was held nobody sends, by the ledger's clock.
+    moment = Moment(now, owned_for=now - history.run.changed_at, scope=operation.scope)
+    if not absence_is_proof(operation, contract, moment):
+        seconds = span_remaining(operation, contract, moment) / 1_000_000
+        raise VerbRefused(
+            f"an old request of {operation.position} may still land for {seconds:.0f} s",
+            hint="wait that long, or override, which loses the guarantee",
+            ids={"run": history.run.id},
+        )
+
+
+def _ask_again(history: History, now: int) -> list[Observe]:
+    """A person wants the target asked again: look-ups that could not tell no longer count."""
+    return [
+        Observe(
+            one.run, one.step, one.item or "", None, ASK_AGAIN, None, canonical({"kind": ASK_AGAIN}), None,
+            history.run.generation, 0, now, now,
+        )
+        for one in history.operations
+        if one.state is OperationState.UNKNOWN
+    ]  # fmt: skip
+
+
+def _renewed_steps(history: History, now: int) -> list[Move]:
+    """New budgets for the reads, computations and model steps whose budget is spent."""
+    owner = Owner("", history.run.generation, history.run.state.value)
+    found = (renewed(step, history.run.no, owner, now) for step in history.steps if step.kind in STEP_KINDS)
+    return [move for move in found if move is not None]
+
+
+STEP_KINDS = ("read", "compute", "model")
+
+
+def _take_back_last(app: App, history: History, now: int) -> list[Move]:
+    """Take back the delivery whose error ended the run, if one did; the old answer stays in the row's evidence."""
+    last = history.run.delivered
+    for step in history.steps:
+        if step.delivered == last and step.state is StepState.FAILED and step.kind != "wait":
+            to = STEP.after(step.state, StepEvent.RESUME)
+            return [
+                MoveStep(
+                    history.run.no, history.run.generation, step.position, step.state.value, StepEvent.RESUME.value,
+                    to.value, canonical({"replaced": step.error}), None, None, 0, None, now,
+                )
+            ]  # fmt: skip
+    for operation in history.operations:
+        if operation.delivered == last and operation.state is OperationState.FAILED:
+            entry = _entry(app, history, operation)
+            operation.budget_from = now
+            return [entry.move(OperationEvent.RETRY, now, Result(delivered=0))]
+    return []
+
+
+def _go_on(run: Run, now: int) -> MoveRun:
+    """Lead a held run to what it was doing."""
+    if run.cancel is not None:
+        return move_run(run, RunEvent.CANCEL, now)._replace(wake_at=now)
+    return move_run(run, RunEvent.RESUME, now)._replace(wake_at=now)
+
+
+def _after(run: Run, moves: list[Move]) -> Run:
+    from dataclasses import replace
+
+    for move in moves:
+        if isinstance(move, MoveRun):
+            generation = run.generation + move.raise_generation
+            return replace(run, state=RunState(move.to), generation=generation)
+    return run

@@ -1,0 +1,210 @@
+"""A worker: claims runs that are due, lives them in this event loop, and hands them back when it stops.
+
+It sleeps until something it could do appears: a start or signal in this process, a change in the ledger by another, a
+timer, or a lease of somebody else that runs out. Taking over a dead worker's runs is the same claim; there is no
+recovery process. What is done with a claimed run is `execution`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from fencepost.core.duration import SECOND
+from fencepost.core.errors import FencepostError, LeaseLost, StoreFailed, StoreUnavailable
+from fencepost.core.records import History, Run
+from fencepost.core.states import FINAL_RUN_STATES
+from fencepost.effects.deadline import boot_now
+from fencepost.runtime import guard
+from fencepost.runtime.execution import Execution, Fate
+from fencepost.runtime.lease import LeaseHolder
+
+if TYPE_CHECKING:
+    from fencepost.runtime.host import Host
+
+LOG = logging.getLogger("fencepost.worker")
+
+PULSE = 0.05
+"""Seconds between two looks for changes by other processes; one look costs a few microseconds."""
+
+RUNS_MAX = 1_000
+"""Runs that one worker lives at a time; one that waits costs a row, not a place."""
+
+
+class Worker:
+    """One process's worker. `host.lease` is replaced by a new life when the old one is lost."""
+
+    def __init__(self, host: Host, *, lease_length: int, margin: int, runs_max: int = RUNS_MAX) -> None:
+        self.host = host
+        self.runs_max = runs_max
+        self._lease_length = lease_length
+        self._margin = margin
+        self._woken = asyncio.Event()
+        self._stopping = False
+        self._lives: dict[int, Execution] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._mark = -1
+        self.claimed = 0
+
+    # -- for the app ------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Worker]:
+        """Work while inside; on the way out finish what is in flight and give everything back."""
+        task = asyncio.create_task(self.work())
+        try:
+            yield self
+        finally:
+            self.stop()
+            await task
+
+    def stop(self) -> None:
+        """Begin nothing new; `work` returns when what is in flight has ended."""
+        self._stopping = True
+        for execution in self._lives.values():
+            execution.draining = True
+        self._woken.set()
+
+    def wake(self) -> None:
+        """Something in this process may be due."""
+        self._woken.set()
+
+    def has_room(self) -> bool:
+        """Whether a run started now may be lived here at once."""
+        return not self._stopping and not self.host.lease.lost and len(self._lives) < self.runs_max
+
+    def adopt(self, run: Run) -> None:
+        """Live a run that was started under this worker's lease."""
+        self._begin(run, History(run))
+
+    # -- the loop ---------------------------------------------------------------------------------------------------
+
+    async def work(self) -> None:
+        """Work until `stop`; survives the loss of a lease by beginning a new life."""
+        guard.install()
+        self.host.lease.take()
+        try:
+            while not self._stopping:
+                await self._turn()
+        finally:
+            for execution in self._lives.values():
+                execution.draining = True
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            await asyncio.to_thread(self.host.lease.end)
+
+    async def _turn(self) -> None:
+        self.host.lease.tick(self._longest_step())
+        if self.host.lease.lost:
+            await self._new_life()
+        try:
+            pause = await self._claim()
+        except LeaseLost:
+            return
+        except StoreFailed:
+            raise
+        except StoreUnavailable as error:
+            LOG.warning("the ledger cannot be reached: %s", error)
+            pause = 1.0
+        await self._sleep(pause)
+
+    async def _claim(self) -> float:
+        """Take what is due; returns how many seconds there is nothing to do unless something changes."""
+        store, namespace, kinds = self.host.store, self.host.namespace, list(self.host.workflows)
+        room = self.runs_max - len(self._lives)
+        if room > 0:
+            now = store.now()
+            claimed = await asyncio.to_thread(
+                store.claim, self.host.lease.id, kinds, namespace=namespace, now=now, margin=self._margin, limit=room
+            )
+            for run in claimed:
+                self.claimed += 1
+                self._begin(run, None)
+            if len(claimed) == room:
+                return PULSE
+        due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
+        return 1.0 if due is None else min(1.0, max(0.0, (due - store.now()) / SECOND))
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep until `seconds` are over, this process wakes us, or another process has changed the ledger."""
+        until = boot_now() + round(seconds * SECOND)
+        while not self._woken.is_set() and not self._stopping:
+            self.host.lease.tick(self._longest_step())
+            left = (until - boot_now()) / SECOND
+            if left <= 0 or self._changed():
+                break
+            try:
+                await asyncio.wait_for(self._woken.wait(), min(left, PULSE))
+            except TimeoutError:
+                continue
+        self._woken.clear()
+
+    def _changed(self) -> bool:
+        mark = self.host.store.change_mark()
+        if mark == self._mark:
+            return False
+        self._mark = mark
+        for run in self.host.store.signalled(self.host.lease.id):
+            execution = self._lives.get(run)
+            if execution is not None:
+                execution.notice()
+        return True
+
+    async def _new_life(self) -> None:
+        """The lease is lost: let what is in flight report as evidence, then begin again under a new lease."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self.host.lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
+        self.host.lease.take()
+
+    def _longest_step(self) -> int:
+        return max((execution.longest_step() for execution in self._lives.values()), default=SECOND)
+
+    # -- living runs ------------------------------------------------------------------------------------------------
+
+    def _begin(self, run: Run, history: History | None) -> None:
+        self.host.arrivals.here.add(run.no)
+        task = asyncio.create_task(self._live(run, history))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _live(self, run: Run, history: History | None) -> None:
+        owned_since = boot_now()
+        left: Run | None = None
+        try:
+            while True:
+                loaded = history if history is not None else self.host.store.load(run.no)
+                history = None
+                if loaded.run.lease != self.host.lease.id or loaded.run.generation != run.generation:
+                    return
+                workflow = self.host.workflows[(run.workflow, run.workflow_version)]
+                execution = Execution(self.host, workflow, loaded, owned_since)
+                execution.draining = self._stopping
+                self._lives[run.no] = execution
+                fate = await execution.live()
+                if fate is Fate.GIVEN_UP:
+                    left = execution.history.run
+                if fate is not Fate.RELOAD:
+                    return
+        except StoreUnavailable as error:
+            # Nothing more is sent under this lease; whoever claims the run next finds everything in the ledger.
+            LOG.warning("run %s is given up: %s", run.id, error)
+            self.host.lease.give_up(f"the ledger failed: {error}")
+        except Exception as error:  # noqa: BLE001 - a run must never be left owned and not lived
+            await asyncio.to_thread(self._hold, run, error)
+        finally:
+            was_full = len(self._lives) >= self.runs_max
+            self._lives.pop(run.no, None)
+            self.host.arrivals.run_left(run.no, left)
+            if was_full or left is None or left.state not in FINAL_RUN_STATES:
+                self._woken.set()
+
+    def _hold(self, run: Run, error: Exception) -> None:
+        """Hold a run that could not be lived; whatever of it was in flight is unknown to whoever goes on."""
+        from fencepost.runtime.verbs import hold_for_error
+
+        LOG.warning("run %s is held: %s", run.id, error, exc_info=None if isinstance(error, FencepostError) else error)
+        hold_for_error(self.host.store, run, error)

@@ -1,0 +1,1 @@
+"""The room that remembers: the ledger's tables, and the journal that commits to them."""

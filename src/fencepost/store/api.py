@@ -1,0 +1,416 @@
+"""What the ledger can be asked to do: moves for the journal, verbs for everything rarer.
+
+A *move* changes one row, and names the state it expects and the generation it acts under; the journal commits the
+moves of one run as an all-or-nothing *group*. A *verb* is one transaction of its own. SQLite implements both today;
+a second database implements the same names. Which move to make is decided in `core`; nothing here decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from fencepost.core.errors import ValueRefused
+from fencepost.core.records import Audit, History, Lease, Run, Signal
+
+
+class NewOperation(NamedTuple):
+    """Insert an operation, `reserved` or at once `dispatched`. Guard: generation and state of the run."""
+
+    run: int
+    generation: int
+    run_state: str
+    step: str
+    item: str
+    effect: str
+    contract_version: int
+    key: str
+    key_scheme: int
+    scope: str
+    request: str
+    fingerprint: str
+    policy: str | None
+    compensates: str | None
+    state: str
+    attempts: int
+    first_dispatched_at: int | None
+    not_before: int | None
+    error: str | None
+    at: int
+
+
+class NewAttempt(NamedTuple):
+    """Insert an attempt, unresolved from now on. Guard: its operation is `dispatched` with this attempt number."""
+
+    run: int
+    generation: int
+    step: str
+    item: str
+    number: int
+    token: int | None
+    lease: str
+    dispatched_at: int
+    send_by: int
+    span_ends_at: int
+
+
+class MoveOperation(NamedTuple):
+    """Lead an operation from `expected` to `to`. None keeps reference, result, error and delivered as they are.
+
+    `not_before` is written as given; a `conflict` once raised stays, and `lookups`, their number so far, never goes
+    down. The event "retry" starts a new budget at `at`. Success clears the error.
+    """
+
+    run: int
+    generation: int
+    step: str
+    item: str
+    expected: str
+    event: str
+    to: str
+    result: str | None
+    error: str | None
+    reference: str | None
+    delivered: int | None
+    not_before: int | None
+    conflict: int
+    lookups: int
+    at: int
+
+
+class DispatchOperation(NamedTuple):
+    """Lead an operation from reserved or unknown to dispatched. Guard: also the run's state."""
+
+    run: int
+    generation: int
+    run_state: str
+    step: str
+    item: str
+    expected: str
+    number: int
+    at: int
+
+
+class SettleAttempt(NamedTuple):
+    """Record what is proved of an attempt, with the evidence."""
+
+    run: int
+    generation: int
+    step: str
+    item: str
+    number: int
+    expected: str
+    event: str
+    to: str
+    evidence: str
+    sends: int | None
+    at: int
+
+
+class DeliverOperation(NamedTuple):
+    """Give a final operation its place in the run's order of deliveries."""
+
+    run: int
+    generation: int
+    step: str
+    item: str
+    delivered: int
+    at: int
+
+
+class OpenStep(NamedTuple):
+    """Insert a position that is not an effect, `open` or at once closed."""
+
+    run: int
+    generation: int
+    position: str
+    kind: str
+    name: str
+    fingerprint: str
+    version: int
+    state: str
+    request: str | None
+    detail: str | None
+    result: str | None
+    error: str | None
+    delivered: int | None
+    due_at: int | None
+    at: int
+    closed_at: int | None
+
+
+class MoveStep(NamedTuple):
+    """Lead a step from `expected` to `to`. None keeps detail, result, error, delivered and due_at as they are.
+
+    With `expected` and `to` both "open" it notes `detail` or `due_at` of an open step. Done clears the error.
+    """
+
+    run: int
+    generation: int
+    position: str
+    expected: str
+    event: str
+    to: str
+    detail: str | None
+    result: str | None
+    error: str | None
+    delivered: int | None
+    due_at: int | None
+    at: int
+
+
+class MoveSignal(NamedTuple):
+    """Lead a kept signal to applied or refused."""
+
+    run: int
+    generation: int
+    id: str
+    expected: str
+    event: str
+    to: str
+    reason: str | None
+    position: str | None
+    at: int
+
+
+class MoveRun(NamedTuple):
+    """Lead a run from `expected` to `to`; `keep_lease` 0 gives it up, `raise_generation` 1 raises its generation.
+
+    None keeps result, error and cancel as they are; hold and wake_at are written as given, but a run that becomes
+    ready falls due at once when `wake_at` is None. Giving a run up to wait while a kept signal for one of its open
+    waits is there wakes it at once, in the same write. `hold` goes with held, `ended_at` with the final states, a
+    lease with running; `wake_at` is None for held and final states.
+    """
+
+    run: int
+    generation: int
+    expected: str
+    event: str
+    to: str
+    keep_lease: int
+    raise_generation: int
+    wake_at: int | None
+    hold: str | None
+    result: str | None
+    error: str | None
+    cancel: str | None
+    delivered: int
+    at: int
+    ended_at: int | None
+
+
+class Observe(NamedTuple):
+    """Append an observation. No guard: fence authority, never evidence."""
+
+    run: int
+    step: str
+    item: str
+    attempt: int | None
+    kind: str
+    says: str | None
+    evidence: str
+    lease: str | None
+    generation: int | None
+    current: int
+    began_at: int | None
+    seen_at: int
+
+
+Move = (
+    NewOperation
+    | NewAttempt
+    | MoveOperation
+    | DispatchOperation
+    | SettleAttempt
+    | DeliverOperation
+    | OpenStep
+    | MoveStep
+    | MoveSignal
+    | MoveRun
+)
+
+
+class Answer(StrEnum):
+    """What became of a group.
+
+    `stale`: another generation owns the run. `illegal`: a row was not in the expected state. `duplicate`: the row
+    to insert exists. In all three nothing of the group was changed, only its observations were appended.
+    """
+
+    MOVED = "moved"
+    STALE = "stale"
+    ILLEGAL = "illegal"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(slots=True)
+class Group:
+    """The moves of one run that stand or fall together, in the order in which they were decided.
+
+    Every move names this group's run. `generation` is that of the run before the group.
+
+    `observations` are appended whatever becomes of the moves. When the moves are refused, `if_refused` is appended too,
+    and the evidence of every `SettleAttempt` among them, as an observation that is not current: a stale owner's report
+    is kept although its authority is gone.
+    """
+
+    run: int
+    generation: int
+    moves: list[Move] = field(default_factory=list)
+    observations: list[Observe] = field(default_factory=list)
+    if_refused: list[Observe] = field(default_factory=list)
+
+
+class NewRun(NamedTuple):
+    """A run to be started; with `lease` it is owned and `running` from its first row on."""
+
+    namespace: str
+    id: str
+    workflow: str
+    workflow_version: int
+    principal: str | None
+    input: str
+    fingerprint: str
+    parent: int | None
+    lease: str | None
+    wake_at: int
+    at: int
+
+
+class RunFilter(NamedTuple):
+    """Which runs a list shows; None means any. Pages go by `after` (a run's number), newest first."""
+
+    namespace: str
+    state: str | None = None
+    workflow: str | None = None
+    prefix: str | None = None
+    after: int | None = None
+    limit: int = 50
+
+
+class Prepared(Protocol):
+    """Groups that are written and not yet committed."""
+
+    def commit(self) -> list[Answer | ValueRefused]:
+        """Make them durable, on any thread; see `Store.commit`."""
+
+
+Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
+
+
+class Store(Protocol):
+    """One ledger. Each verb is one transaction; every call may raise `StoreUnavailable`."""
+
+    def now(self) -> int:
+        """The database's clock, microseconds since the Unix epoch; settable in tests."""
+
+    def latest(self) -> int:
+        """The later of `now` and the highest time stored, so that a clock set back cannot reopen a key's window."""
+
+    def take_lease(self, lease: Lease) -> None:
+        """Insert a live lease."""
+
+    def renew_lease(self, lease: str, *, now: int, expires_at: int) -> bool:
+        """Extend a live lease; False when it is expired or ended: nothing can undo that."""
+
+    def end_lease(self, lease: str, *, now: int) -> bool:
+        """Give a live lease back. Its runs can be claimed at once."""
+
+    def start_run(self, new: NewRun) -> tuple[Run, bool]:
+        """Insert a run, or return the one that has this id, with whether it is new. Comparing is the caller's."""
+
+    def claim(
+        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int
+    ) -> list[Run]:
+        """Take due runs: expire overdue leases, raise generations, turn what was in flight into unknown; one commit.
+
+        Due: ready, waiting, cancelling or compensating with `wake_at` passed and no owner; or owned by a lease that
+        is expired or ended. A lease is overdue when `expires_at + margin <= now`. Raises `LeaseLost` when the
+        claimer's own lease is over, in the commit that found it overdue if it was.
+        """
+
+    def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:
+        """When the earliest unowned run, or lease that owns such runs, falls due; past if it has; None: never."""
+
+    def load(self, run: int) -> History:
+        """Everything of one run."""
+
+    def start_runs(self, news: Sequence[NewRun]) -> list[tuple[Run, bool]]:
+        """`start_run` for several runs in one transaction."""
+
+    def find(self, namespace: str, run_id: str) -> Run | None:
+        """The run with this id."""
+
+    def runs(self, wanted: RunFilter) -> list[Run]:
+        """A page of runs, newest first."""
+
+    def signal(self, namespace: str, run_id: str, signal: Signal) -> Signal:
+        """Store a signal and wake its run if it waits, or return the one that has this id already.
+
+        A run that has ended, or whose one wait of this name is over, refuses it: the stored signal says so. A wait
+        that takes many has `"many": true` in its detail. Raises `RunNotFound`.
+        """
+
+    def signalled(self, lease: str) -> list[int]:
+        """Runs owned by this lease to look at: a kept signal for an open wait, or a cancel that is not recorded yet.
+
+        A cancel counts as recorded when the run has a position of kind "cancel".
+        """
+
+    def decide(self, run: int, decision: Decision) -> History:
+        """Load a run under the write lock, let `decision` choose moves, apply them with its audit rows, reload.
+
+        What operators' verbs and late evidence use. Moves are made in their own order. The decision may raise; then
+        nothing is changed; audit rows that record a refusal are written by `audit`. Raises `IllegalTransition` when a
+        move does not fit the history that was handed in.
+        """
+
+    def audit(self, row: Audit) -> Audit:
+        """Append an audit row, chained by hash."""
+
+    def audits(self, namespace: str | None, run_id: str | None) -> list[Audit]:
+        """Audit rows, oldest first; None for all. The chain of hashes runs through the whole ledger."""
+
+    def leases(self) -> list[Lease]:
+        """Every lease that is live or still owns a run, newest first."""
+
+    def change_mark(self) -> int:
+        """A number that changes when another connection has written; cheap enough to ask often."""
+
+    def commit(self, groups: Sequence[Group], *, patience: float) -> list[Answer | ValueRefused]:
+        """Commit groups in one transaction; what became of each, or why the database cannot hold it.
+
+        Raises `StoreBusy` when the write lock is not free within `patience` seconds, `StoreFailed` when it is not
+        known whether the commit is on disk: from then on every write raises that.
+        """
+
+    def prepare(self, groups: Sequence[Group], *, patience: float) -> Prepared:
+        """Do what `commit` does up to the commit itself. The write lock is held until `Prepared.commit`."""
+
+    def close(self) -> None:
+        """Close every connection."""
+
+
+__all__ = [
+    "Answer",
+    "Decision",
+    "DeliverOperation",
+    "DispatchOperation",
+    "Group",
+    "Move",
+    "MoveOperation",
+    "MoveRun",
+    "MoveSignal",
+    "MoveStep",
+    "NewAttempt",
+    "NewOperation",
+    "NewRun",
+    "Observe",
+    "OpenStep",
+    "Prepared",
+    "RunFilter",
+    "SettleAttempt",
+    "Store",
+]

@@ -1,0 +1,67 @@
+"""Names the transition rows that a commit passes, so that a test can stop a process right before or after each.
+
+A name is `core.transitions.Row.name`; the store calls its probe with "before:" and "after:" in front. Without a
+probe nothing is named. Which rows exist is the transition tables' matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from fencepost.core.states import OperationState, RunState
+from fencepost.core.transitions import OPERATION, TABLES, OperationEvent, RunEvent
+from fencepost.store.api import (
+    DispatchOperation,
+    Group,
+    Move,
+    MoveOperation,
+    MoveRun,
+    MoveSignal,
+    MoveStep,
+    NewOperation,
+    SettleAttempt,
+)
+
+Probe = Callable[[str], None]
+
+# A note on an open step is a move, but no transition.
+_ROWS = frozenset(row.name for table in TABLES for row in table.rows())
+
+_TABLES: dict[type, str] = {
+    MoveOperation: "operation",
+    SettleAttempt: "attempt",
+    MoveStep: "step",
+    MoveSignal: "signal",
+    MoveRun: "run",
+}
+
+
+def of_move(move: Move) -> str | None:
+    """The row that a move takes, such as "operation:dispatched:apply"; None where no table has one."""
+    if isinstance(move, NewOperation):
+        begun = OperationEvent.DISPATCH if move.state == OperationState.DISPATCHED else OperationEvent.RESERVE
+        return f"operation:nothing:{begun}"
+    if isinstance(move, DispatchOperation):
+        return f"operation:{move.expected}:{OperationEvent.DISPATCH}"
+    if isinstance(move, (MoveOperation, SettleAttempt, MoveStep, MoveSignal, MoveRun)):
+        row = f"{_TABLES[type(move)]}:{move.expected}:{move.event}"
+        return row if row in _ROWS else None
+    return None
+
+
+def of_moves(moves: Iterable[Move]) -> list[str]:
+    """The rows of several moves, in their order."""
+    return [point for move in moves if (point := of_move(move)) is not None]
+
+
+def of_groups(groups: Iterable[Group]) -> list[str]:
+    """The rows of every move of a commit."""
+    return [point for group in groups for point in of_moves(group.moves)]
+
+
+def of_claim(run_state: str, operation_states: Sequence[str]) -> list[str]:
+    """The rows that claiming a run takes: its own, and one per state in which it has operations."""
+    unowned = run_state in (RunState.READY, RunState.WAITING)
+    event = RunEvent.CLAIM if unowned else RunEvent.TAKE_OVER
+    found = (state for state in operation_states if OPERATION.allows(OperationState(state), OperationEvent.TAKE_OVER))
+    return [f"run:{run_state}:{event}", *(f"operation:{state}:{OperationEvent.TAKE_OVER}" for state in found)]

@@ -1,0 +1,376 @@
+"""Commits whatever is waiting in one transaction, and tells each group what became of it.
+
+One sync serves every group that waits. An event loop that submits several groups in one turn of the loop commits
+them together, in place, on its own thread: handing one transition to another thread costs more than it saves. Two
+things are handed over to the writer thread: a batch that finds the write lock taken, and the sync alone when syncs
+are slow, so that the loop goes on while the disk works (statement by statement, another thread would wait for the
+interpreter lock each time). Threads that commit take turns, and whoever has the turn commits for all that wait.
+
+What a batch writes, and in what order, is the store's matter (`batch`). The journal stops for good after a commit of
+unknown result; it decides nothing about runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fencepost.core.errors import FencepostError, StoreBusy, StoreFailed, StoreUnavailable
+from fencepost.store.api import Answer, Group
+
+if TYPE_CHECKING:
+    from fencepost.store.batch import Outcome
+    from fencepost.store.faultpoints import Probe
+
+_log = logging.getLogger(__name__)
+
+# Syncs slower than this, in seconds, go to the writer thread. Measured: a hand-over costs about 0.1 ms, and a loop
+# that is busy gets the interpreter back to the writer only after a switch interval, up to 5 ms.
+SLOW_SYNC = 0.001
+
+# So many slow syncs are handed over before one is done in place, to see whether the disk has become fast again.
+_REMEASURE_EVERY = 64
+
+# So many groups at most share a commit: a bound for how long the write lock is kept, some 20 ms.
+GROUPS_MAX = 1_000
+
+
+class PreparedCommit(Protocol):
+    """Written groups that hold the write lock until they are committed."""
+
+    def commit(self) -> list[Outcome]:
+        """Make them durable."""
+
+
+class JournaledStore(Protocol):
+    """What the journal needs of a store."""
+
+    probe: Probe | None
+
+    def prepare(self, groups: Sequence[Group], *, patience: float) -> PreparedCommit:
+        """Write groups without committing them; raises `StoreBusy` when the lock is not free within `patience` s."""
+
+
+class Ticket:
+    """The wait for one group's answer. `await ticket` on the loop that submitted it, or `ticket.wait()` on a thread."""
+
+    __slots__ = ("_done", "_error", "_future", "_loop", "_when_done", "answer", "group")
+
+    def __init__(
+        self, group: Group, loop: asyncio.AbstractEventLoop | None, when_done: Callable[[Ticket], None] | None
+    ) -> None:
+        self.group = group
+        self.answer: Answer | None = None
+        self._error: BaseException | None = None
+        self._loop = loop
+        self._when_done = when_done
+        self._future: asyncio.Future[None] | None = None
+        self._done: threading.Event | None = threading.Event() if loop is None else None
+
+    @property
+    def done(self) -> bool:
+        """Whether the group was committed, refused or failed."""
+        return self.answer is not None or self._error is not None
+
+    def result(self) -> Answer:
+        """The answer; raises what kept the group from being judged. Only when `done`."""
+        if self._error is not None:
+            raise self._error
+        assert self.answer is not None, "the ticket is not done"
+        return self.answer
+
+    def wait(self, timeout: float | None = None) -> Answer:
+        """Block this thread until the group is done; raises `TimeoutError` after `timeout` seconds."""
+        assert self._done is not None, "a ticket that was submitted on an event loop is awaited"
+        if not self._done.wait(timeout):
+            raise TimeoutError("the ledger has not answered yet; the group may still be committed")
+        return self.result()
+
+    def __await__(self) -> Generator[Any, None, Answer]:
+        if not self.done:
+            assert self._loop is not None, "a ticket that was submitted on a thread is waited for"
+            self._future = self._loop.create_future()
+            yield from self._future
+        return self.result()
+
+    def _settle(self) -> None:
+        """Tell whoever waits; on the submitting loop's thread, or anywhere for a thread's ticket."""
+        if self._done is not None:
+            self._done.set()
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+        if self._when_done is None:
+            return
+        try:
+            self._when_done(self)
+        except Exception:  # noqa: BLE001 - it is the caller's, and logged
+            # The other tickets of the batch are told all the same.
+            _log.exception("a callback of the journal raised")
+
+
+class Journal:
+    """The one way by which moves reach the ledger. Safe to use from any thread and any event loop.
+
+    `patience` is how many seconds a batch waits for other processes' write locks before its groups are told
+    `StoreBusy`; none of them is changed then. `probe` is handed to the store: see `faultpoints`.
+    """
+
+    def __init__(self, store: JournaledStore, *, probe: Probe | None = None, patience: float = 30.0) -> None:
+        self._store = store
+        self._patience = patience
+        if probe is not None:
+            store.probe = probe
+        self._waiting: deque[Ticket] = deque()
+        # Held while a batch is taken and committed, so that a run's groups are committed in the order of submission.
+        self._turn = threading.Lock()
+        self._flush_due: set[asyncio.AbstractEventLoop] = set()
+        self._syncing: asyncio.AbstractEventLoop | None = None
+        self._sync_seconds = 0.0
+        self._slow_syncs = 0
+        self._failed: FencepostError | None = None
+        self._closed = False
+        self._starting = threading.Lock()
+        self._writer: _WriterThread | None = None
+        self.commits = 0
+
+    # -- what callers do ------------------------------------------------------------------------------------------
+
+    def submit(self, group: Group, when_done: Callable[[Ticket], None] | None = None) -> Ticket:
+        """Hand in a group; it is committed with everything else that waits.
+
+        On an event loop the ticket is awaited, or `when_done` is called on the loop's thread. From a plain thread the
+        writer thread commits it, `when_done` is called there, and the caller may `wait()`. Raises `StoreFailed` after
+        a commit of unknown result.
+        """
+        self._refuse_when_over()
+        try:
+            loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        ticket = Ticket(group, loop, when_done)
+        self._waiting.append(ticket)
+        if loop is None:
+            self._hand_over()
+        else:
+            self._flush_soon(loop)
+        return ticket
+
+    def commit(self, group: Group) -> Answer:
+        """Commit a group and block until it is durable; whoever waits meanwhile is committed along.
+
+        For threads. On an event loop it blocks the loop; use `submit` there.
+        """
+        self._refuse_when_over()
+        ticket = Ticket(group, None, None)
+        self._waiting.append(ticket)
+        with self._turn:
+            while not ticket.done:
+                self._commit_batch(self._take(), loop=None)
+        return ticket.result()
+
+    def flush(self) -> None:
+        """Commit everything that waits, on this thread."""
+        with self._turn:
+            while batch := self._take():
+                self._commit_batch(batch, loop=None)
+
+    def close(self) -> None:
+        """Commit what waits, stop the writer thread and refuse everything that comes later."""
+        self._closed = True
+        self.flush()
+        if self._writer is not None:
+            self._writer.stop()
+
+    @property
+    def failed(self) -> FencepostError | None:
+        """Why the journal refuses everything, or None: a process whose journal failed stops dispatching."""
+        return self._failed
+
+    def _refuse_when_over(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+        if self._closed:
+            raise StoreUnavailable("the journal is closed", hint="open the store and a journal again")
+
+    # -- on an event loop -----------------------------------------------------------------------------------------
+
+    def _flush_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop not in self._flush_due:
+            self._flush_due.add(loop)
+            loop.call_soon(self._flush_on, loop)
+
+    def _flush_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Commit on the loop's thread what waits, unless somebody else is committing or the lock is taken."""
+        self._flush_due.discard(loop)
+        if not self._waiting:
+            return
+        if not self._turn.acquire(blocking=False):
+            # After a sync of its own that was handed over, the loop is called back and flushes then.
+            if self._syncing is not loop:
+                self._hand_over()
+            return
+        batch = self._take()
+        prepared = self._prepare(batch, loop, patience=0.0)
+        if prepared is not None and self._is_slow():
+            self._syncing = loop
+            self._writer_thread().finish(lambda: self._finish_for(loop, batch, prepared))
+            return
+        if prepared is not None:
+            self._finish(batch, prepared, loop)
+        self._turn.release()
+        if self._waiting:
+            self._hand_over()
+
+    def _is_slow(self) -> bool:
+        if self._sync_seconds < SLOW_SYNC:
+            return False
+        self._slow_syncs += 1
+        return self._slow_syncs % _REMEASURE_EVERY != 0
+
+    def _finish_for(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket], prepared: PreparedCommit) -> None:
+        """On the writer thread: sync what the loop wrote, and call the loop back once for the whole batch."""
+        try:
+            self._finish(batch, prepared, None)
+        finally:
+            self._turn.release()
+            # On a closed loop nobody waits any more.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._after_sync, loop)
+
+    def _after_sync(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._syncing = None
+        # Not at once: what the answers set going submits first, and shares the commit.
+        if self._waiting:
+            self._flush_soon(loop)
+
+    # -- on any thread --------------------------------------------------------------------------------------------
+
+    def _flush_rest(self) -> None:
+        """What the writer thread does when it is woken: commit until nothing waits."""
+        while self._waiting:
+            with self._turn:
+                if batch := self._take():
+                    self._commit_batch(batch, loop=None)
+
+    def _take(self) -> list[Ticket]:
+        """The next batch, in the order of submission; with the turn held."""
+        waiting = self._waiting
+        return [waiting.popleft() for _ in range(min(len(waiting), GROUPS_MAX))]
+
+    def _commit_batch(self, batch: list[Ticket], loop: asyncio.AbstractEventLoop | None) -> None:
+        prepared = self._prepare(batch, loop, patience=None)
+        if prepared is not None:
+            self._finish(batch, prepared, loop)
+
+    def _prepare(
+        self, batch: list[Ticket], loop: asyncio.AbstractEventLoop | None, *, patience: float | None
+    ) -> PreparedCommit | None:
+        """Write a batch; None when it was told why not, or put back for the writer because the lock is taken."""
+        if self._failed is not None:
+            self._reject(batch, self._failed, loop)
+            return None
+        seconds = self._patience if patience is None else patience
+        try:
+            return self._store.prepare([ticket.group for ticket in batch], patience=seconds)
+        except StoreBusy as error:
+            if patience is None:
+                self._reject(batch, error, loop)
+            else:
+                self._waiting.extendleft(reversed(batch))
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+            self._reject(batch, error, loop)
+        return None
+
+    def _finish(self, batch: list[Ticket], prepared: PreparedCommit, loop: asyncio.AbstractEventLoop | None) -> None:
+        began = time.perf_counter()
+        try:
+            answers = prepared.commit()
+        except Exception as error:  # noqa: BLE001 - the same
+            self._reject(batch, error, loop)
+            return
+        self._sync_seconds += 0.2 * (time.perf_counter() - began - self._sync_seconds)
+        self.commits += 1
+        for ticket, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Answer):
+                ticket.answer = answer
+            else:
+                ticket._error = answer  # noqa: SLF001 - a ticket belongs to the journal
+        _tell(batch, loop)
+
+    def _reject(self, batch: list[Ticket], error: Exception, loop: asyncio.AbstractEventLoop | None) -> None:
+        if isinstance(error, StoreFailed):
+            self._failed = error
+        for ticket in batch:
+            ticket._error = error  # noqa: SLF001 - the same
+        _tell(batch, loop)
+
+    # -- the writer thread ----------------------------------------------------------------------------------------
+
+    def _hand_over(self) -> None:
+        self._writer_thread().wake()
+
+    def _writer_thread(self) -> _WriterThread:
+        with self._starting:
+            if self._writer is None:
+                self._writer = _WriterThread(self._flush_rest)
+            return self._writer
+
+
+def _tell(batch: list[Ticket], here: asyncio.AbstractEventLoop | None) -> None:
+    """Settle tickets where they were submitted: at once on this loop or for a thread, else once per other loop."""
+    elsewhere: dict[asyncio.AbstractEventLoop, list[Ticket]] = {}
+    for ticket in batch:
+        loop = ticket._loop  # noqa: SLF001 - a ticket belongs to the journal
+        if loop is here or loop is None:
+            ticket._settle()  # noqa: SLF001 - the same
+        else:
+            elsewhere.setdefault(loop, []).append(ticket)
+    for loop, tickets in elsewhere.items():
+        try:
+            loop.call_soon_threadsafe(_tell, tickets, loop)
+        except RuntimeError:
+            # The loop is closed, so nobody waits any more; what was committed is found in the ledger.
+            continue
+
+
+class _WriterThread:
+    """One thread that finishes commits which others began, and commits what waits when it is woken."""
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        self._flush = flush
+        self._work: deque[Callable[[], None]] = deque()
+        self._due = threading.Semaphore(0)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="fencepost-journal", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Commit what waits."""
+        self._due.release()
+
+    def finish(self, work: Callable[[], None]) -> None:
+        """Run `work` next."""
+        self._work.append(work)
+        self._due.release()
+
+    def stop(self) -> None:
+        """End after what was handed over is done."""
+        self._stopping = True
+        self._due.release()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._due.acquire()
+            if self._work:
+                self._work.popleft()()
+            self._flush()
+            if self._stopping and not self._work:
+                return

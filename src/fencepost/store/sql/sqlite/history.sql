@@ -1,0 +1,30 @@
+-- Everything of one run, one query per table.
+
+-- name: steps_of
+-- The recorded positions of a run, in the order in which they were opened.
+SELECT position, kind, name, fingerprint, state, opened_at, version, request, detail, result, error, delivered, due_at,
+    closed_at
+FROM step WHERE run = :run ORDER BY rowid;
+
+-- name: operations_of
+-- The operations of a run, in the order in which they were reserved.
+SELECT run, step, item, effect, contract_version, key, key_scheme, request, fingerprint, state, reserved_at, scope,
+    policy, conflict, lookups, generation, version, compensates, reference, result, error, delivered, delivered_at,
+    not_before, first_dispatched_at, budget_from, changed_at
+FROM operation WHERE run = :run ORDER BY rowid;
+
+-- name: attempts_of
+-- The attempts of a run's operations, in order.
+SELECT step, item, number, dispatched_at, send_by, span_ends_at, lease, generation, outcome, token, evidence, sends,
+    settled_at
+FROM attempt WHERE run = :run ORDER BY step, item, number;
+
+-- name: observations_of
+-- What was seen of a run's operations, in order.
+SELECT step, item, kind, says, evidence, seen_at, attempt, began_at, lease, generation, current, no
+FROM observation WHERE run = :run ORDER BY no;
+
+-- name: signals_of
+-- The signals of a run, in the order in which they came.
+SELECT id, name, payload, state, sent_at, sender, fingerprint, reason, position, closed_at
+FROM signal WHERE run = :run ORDER BY rowid;

@@ -1,0 +1,249 @@
+-- The ledger's tables. Instants are microseconds of the store's clock; payloads are canonical JSON text.
+-- The lists in CHECKs are those of core/states.py; a test compares them.
+
+-- "FNCP", and this migration's number: what a file is can be told before any table is read.
+PRAGMA application_id = 1179534160;
+PRAGMA user_version = 1;
+
+-- What this file is: its marker, schema version and epoch.
+CREATE TABLE meta (
+    name TEXT NOT NULL PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO meta (name, value) VALUES ('marker', 'fencepost ledger'), ('schema', '1'), ('epoch', '0');
+
+-- One worker life's claim to be alive; never reused.
+CREATE TABLE lease (
+    id TEXT NOT NULL PRIMARY KEY,
+    host TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    process_started INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('live', 'expired', 'ended')),
+    taken_at INTEGER NOT NULL,
+    renewed_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    closed_at INTEGER,
+    CHECK ((state = 'live') = (closed_at IS NULL))
+) STRICT, WITHOUT ROWID;
+
+-- A claim looks for overdue leases; those that are over stay for the record and are not looked at again.
+CREATE INDEX lease_live ON lease (expires_at) WHERE state = 'live';
+
+-- One execution of a workflow; `no` is what the other tables refer to.
+CREATE TABLE run (
+    no INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    id TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    workflow_version INTEGER NOT NULL,
+    principal TEXT,
+    input TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN (
+        'ready', 'running', 'waiting', 'held', 'cancelling', 'compensating', 'succeeded', 'failed', 'cancelled',
+        'terminated', 'compensated', 'partly compensated', 'compensation failed'
+    )),
+    generation INTEGER NOT NULL CHECK (generation >= 0),
+    version INTEGER NOT NULL,
+    lease TEXT REFERENCES lease (id),
+    wake_at INTEGER,
+    parent INTEGER REFERENCES run (no),
+    result TEXT,
+    error TEXT,
+    hold TEXT,
+    cancel TEXT,
+    delivered INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    UNIQUE (namespace, id),
+    CHECK (state <> 'running' OR lease IS NOT NULL),
+    CHECK (lease IS NULL OR state IN ('running', 'cancelling', 'compensating')),
+    CHECK (state <> 'ready' OR wake_at IS NOT NULL),
+    CHECK (wake_at IS NULL OR state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating')),
+    CHECK ((state = 'held') = (hold IS NOT NULL)),
+    CHECK ((state IN (
+        'succeeded', 'failed', 'cancelled', 'terminated', 'compensated', 'partly compensated', 'compensation failed'
+    )) = (ended_at IS NOT NULL)),
+    CHECK (state <> 'succeeded' OR result IS NOT NULL),
+    CHECK (state <> 'failed' OR error IS NOT NULL),
+    CHECK (state NOT IN ('cancelling', 'cancelled') OR cancel IS NOT NULL)
+) STRICT;
+
+-- A claim takes unowned runs in the order in which they fall due; runs that wait for a signal alone are not in it.
+CREATE INDEX run_due ON run (wake_at) WHERE lease IS NULL AND wake_at IS NOT NULL;
+
+-- A claim, and a worker looking for its signals, go by owner; most runs have none.
+CREATE INDEX run_owned ON run (lease) WHERE lease IS NOT NULL;
+
+-- A person lists runs by state, newest first.
+CREATE INDEX run_listed ON run (namespace, state, no);
+
+-- A recorded position of a run that is not an effect.
+CREATE TABLE step (
+    run INTEGER NOT NULL REFERENCES run (no),
+    position TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (
+        kind IN ('model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'cancel')
+    ),
+    name TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('open', 'done', 'failed', 'cancelled')),
+    request TEXT,
+    detail TEXT,
+    result TEXT,
+    error TEXT,
+    delivered INTEGER,
+    due_at INTEGER,
+    opened_at INTEGER NOT NULL,
+    closed_at INTEGER,
+    PRIMARY KEY (run, position),
+    CHECK ((state = 'open') = (closed_at IS NULL)),
+    CHECK (state <> 'failed' OR error IS NOT NULL)
+) STRICT;
+
+-- One logical effect. `item` is '' where there is none.
+CREATE TABLE operation (
+    run INTEGER NOT NULL REFERENCES run (no),
+    step TEXT NOT NULL,
+    item TEXT NOT NULL,
+    effect TEXT NOT NULL,
+    contract_version INTEGER NOT NULL,
+    key TEXT NOT NULL UNIQUE,
+    key_scheme INTEGER NOT NULL,
+    scope TEXT NOT NULL,
+    request TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    policy TEXT,
+    state TEXT NOT NULL CHECK (state IN ('reserved', 'dispatched', 'unknown', 'succeeded', 'failed', 'cancelled')),
+    conflict INTEGER NOT NULL DEFAULT 0 CHECK (conflict IN (0, 1)),
+    attempts INTEGER NOT NULL CHECK (attempts >= 0),
+    lookups INTEGER NOT NULL DEFAULT 0,
+    generation INTEGER NOT NULL,
+    version INTEGER NOT NULL DEFAULT 0,
+    compensates TEXT,
+    reference TEXT,
+    result TEXT,
+    error TEXT,
+    delivered INTEGER,
+    delivered_at INTEGER,
+    not_before INTEGER,
+    first_dispatched_at INTEGER,
+    budget_from INTEGER NOT NULL,
+    reserved_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL,
+    PRIMARY KEY (run, step, item),
+    -- Nothing is sent, unknown or succeeded without a counted, timed dispatch.
+    CHECK (state NOT IN ('dispatched', 'unknown', 'succeeded') OR attempts >= 1),
+    CHECK ((attempts = 0) = (first_dispatched_at IS NULL)),
+    CHECK ((delivered IS NULL) = (delivered_at IS NULL)),
+    -- A failed operation says why.
+    CHECK (state <> 'failed' OR error IS NOT NULL)
+) STRICT;
+
+-- One dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
+CREATE TABLE attempt (
+    run INTEGER NOT NULL REFERENCES run (no),
+    step TEXT NOT NULL,
+    item TEXT NOT NULL,
+    number INTEGER NOT NULL CHECK (number >= 1),
+    token INTEGER,
+    lease TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    dispatched_at INTEGER NOT NULL,
+    send_by INTEGER NOT NULL,
+    span_ends_at INTEGER NOT NULL,
+    outcome TEXT NOT NULL DEFAULT 'unresolved' CHECK (outcome IN ('applied', 'not applied', 'unresolved')),
+    evidence TEXT,
+    sends INTEGER,
+    settled_at INTEGER,
+    PRIMARY KEY (run, step, item, number),
+    -- Nobody settles an attempt without saying what proves it.
+    CHECK (outcome = 'unresolved' OR (evidence IS NOT NULL AND settled_at IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+-- Something seen, by whoever saw it, current or stale.
+CREATE TABLE observation (
+    no INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL REFERENCES run (no),
+    step TEXT NOT NULL,
+    item TEXT NOT NULL,
+    attempt INTEGER,
+    kind TEXT NOT NULL,
+    says TEXT CHECK (says IN ('applied', 'not applied', 'found', 'absent', 'inconclusive')),
+    evidence TEXT NOT NULL,
+    lease TEXT,
+    generation INTEGER,
+    current INTEGER NOT NULL CHECK (current IN (0, 1)),
+    began_at INTEGER,
+    seen_at INTEGER NOT NULL
+) STRICT;
+
+-- A run's observations are loaded with it.
+CREATE INDEX observation_of_run ON observation (run);
+
+CREATE TRIGGER observation_is_kept BEFORE DELETE ON observation
+BEGIN
+    SELECT RAISE(ABORT, 'observations are append-only');
+END;
+
+CREATE TRIGGER observation_is_not_changed BEFORE UPDATE ON observation
+BEGIN
+    SELECT RAISE(ABORT, 'observations are append-only');
+END;
+
+-- A message to a run: kept, applied to a wait, or refused with a reason; the same id counts once.
+CREATE TABLE signal (
+    run INTEGER NOT NULL REFERENCES run (no),
+    id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    sender TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('kept', 'applied', 'refused')),
+    reason TEXT,
+    position TEXT,
+    sent_at INTEGER NOT NULL,
+    closed_at INTEGER,
+    PRIMARY KEY (run, id),
+    CHECK ((state = 'kept') = (closed_at IS NULL)),
+    CHECK (state <> 'applied' OR position IS NOT NULL),
+    CHECK (state <> 'refused' OR reason IS NOT NULL)
+) STRICT;
+
+-- A run that begins to wait asks for what was kept; the signals of the past are not looked at.
+CREATE INDEX signal_kept ON signal (run, name) WHERE state = 'kept';
+
+-- Who did what, why, and what it changed; chained by hash to the row before.
+CREATE TABLE audit (
+    no INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    verb TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    step TEXT,
+    item TEXT,
+    reason TEXT NOT NULL,
+    outcome TEXT NOT NULL CHECK (outcome IN ('done', 'refused')),
+    before TEXT NOT NULL,
+    after TEXT NOT NULL,
+    previous TEXT NOT NULL,
+    hash TEXT NOT NULL
+) STRICT;
+
+-- The audit of one run is shown with it.
+CREATE INDEX audit_of_run ON audit (namespace, run_id);
+
+CREATE TRIGGER audit_is_kept BEFORE DELETE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'audit rows are append-only');
+END;
+
+CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'audit rows are append-only');
+END;

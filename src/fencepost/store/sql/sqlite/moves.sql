@@ -1,0 +1,142 @@
+-- The journal's moves. Each names the state it expects and the generation it acts under in its own statement.
+-- An insert's guard yields the run's number, or NULL, which the column refuses: a plain VALUES row needs no copy of
+-- the pages it touches, as INSERT ... SELECT would.
+
+-- name: new_operation
+-- Insert an operation, reserved or at once dispatched.
+INSERT INTO operation (
+    run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
+    state, attempts, generation, error, not_before, first_dispatched_at, budget_from, reserved_at, changed_at
+) VALUES (
+    (SELECT no FROM run WHERE no = :run AND generation = :generation AND state = :run_state),
+    :step, :item, :effect, :contract_version, :key, :key_scheme, :scope, :request, :fingerprint, :policy, :compensates,
+    :state, :attempts, :generation, :error, :not_before, :first_dispatched_at, :at, :at, :at
+);
+
+-- name: new_attempt
+-- Insert an attempt of an operation that is dispatched with this attempt's number.
+INSERT INTO attempt (
+    run, step, item, number, token, lease, generation, dispatched_at, send_by, span_ends_at
+) VALUES (
+    (
+        SELECT run FROM operation
+        WHERE run = :run AND step = :step AND item = :item AND state = 'dispatched' AND attempts = :number
+        AND (SELECT generation FROM run WHERE no = :run) = :generation
+    ),
+    :step, :item, :number, :token, :lease, :generation, :dispatched_at, :send_by, :span_ends_at
+);
+
+-- name: move_operation
+-- Lead an operation from one state to the next; what is not given stays. A retry starts a new budget. A conflict that
+-- late evidence raised meanwhile is not lowered by an owner who has not heard of it.
+UPDATE operation SET
+    state = :to,
+    result = coalesce(:result, result),
+    error = CASE WHEN :to = 'succeeded' THEN NULL ELSE coalesce(:error, error) END,
+    reference = coalesce(:reference, reference),
+    delivered = coalesce(:delivered, delivered),
+    delivered_at = CASE WHEN :delivered IS NULL THEN delivered_at ELSE :at END,
+    not_before = :not_before,
+    conflict = max(conflict, :conflict),
+    lookups = max(lookups, :lookups),
+    budget_from = CASE WHEN :event = 'retry' THEN :at ELSE budget_from END,
+    generation = :generation,
+    version = version + 1,
+    changed_at = :at
+WHERE run = :run AND step = :step AND item = :item AND state = :expected
+AND (SELECT generation FROM run WHERE no = :run) = :generation;
+
+-- name: dispatch_operation
+-- Lead an operation from reserved or unknown to dispatched, under the next attempt number.
+UPDATE operation SET
+    state = 'dispatched',
+    attempts = :number,
+    first_dispatched_at = coalesce(first_dispatched_at, :at),
+    not_before = NULL,
+    generation = :generation,
+    version = version + 1,
+    changed_at = :at
+WHERE run = :run AND step = :step AND item = :item AND state = :expected AND attempts = :number - 1
+AND (SELECT generation FROM run WHERE no = :run AND state = :run_state) = :generation;
+
+-- name: settle_attempt
+-- Record what is proved of an attempt, with its evidence.
+UPDATE attempt SET
+    outcome = :to,
+    evidence = :evidence,
+    sends = coalesce(:sends, sends),
+    settled_at = CASE WHEN :to = 'unresolved' THEN NULL ELSE :at END
+WHERE run = :run AND step = :step AND item = :item AND number = :number AND outcome = :expected
+AND (SELECT generation FROM run WHERE no = :run) = :generation;
+
+-- name: deliver_operation
+-- Give a final operation its place in the run's order of deliveries.
+UPDATE operation SET delivered = :delivered, delivered_at = :at, version = version + 1
+WHERE run = :run AND step = :step AND item = :item AND state IN ('succeeded', 'failed', 'cancelled')
+AND (SELECT generation FROM run WHERE no = :run) = :generation;
+
+-- name: open_step
+-- Insert a position that is not an effect, open or at once closed.
+INSERT INTO step (
+    run, position, kind, name, fingerprint, version, state, request, detail, result, error, delivered, due_at,
+    opened_at, closed_at
+) VALUES (
+    (SELECT no FROM run WHERE no = :run AND generation = :generation),
+    :position, :kind, :name, :fingerprint, :version, :state, :request, :detail, :result, :error, :delivered, :due_at,
+    :at, :closed_at
+);
+
+-- name: move_step
+-- Lead a step from one state to the next; what is not given stays.
+UPDATE step SET
+    state = :to,
+    detail = coalesce(:detail, detail),
+    result = coalesce(:result, result),
+    error = CASE WHEN :to = 'done' THEN NULL ELSE coalesce(:error, error) END,
+    delivered = coalesce(:delivered, delivered),
+    due_at = coalesce(:due_at, due_at),
+    closed_at = CASE WHEN :to = 'open' THEN NULL ELSE coalesce(closed_at, :at) END
+WHERE run = :run AND position = :position AND state = :expected
+AND (SELECT generation FROM run WHERE no = :run) = :generation;
+
+-- name: move_signal
+-- Lead a kept signal to applied or refused.
+UPDATE signal SET state = :to, reason = :reason, position = :position, closed_at = :at
+WHERE run = :run AND id = :id AND state = :expected
+AND (SELECT generation FROM run WHERE no = :run) = :generation;
+
+-- name: move_run
+-- Lead a run from one state to the next. One that is given up while a kept signal waits for it wakes at once.
+UPDATE run SET
+    state = :to,
+    generation = generation + :raise_generation,
+    version = version + 1,
+    lease = CASE WHEN :keep_lease THEN lease END,
+    wake_at = CASE
+        WHEN NOT :keep_lease AND :to IN ('waiting', 'cancelling', 'compensating') AND EXISTS (
+            SELECT 1 FROM signal JOIN step ON step.run = signal.run AND step.name = signal.name
+            WHERE signal.run = :run AND signal.state = 'kept' AND step.kind = 'wait' AND step.state = 'open'
+        ) THEN :at
+        WHEN :to = 'ready' THEN coalesce(:wake_at, :at)
+        ELSE :wake_at
+    END,
+    hold = :hold,
+    result = coalesce(:result, result),
+    error = CASE WHEN :to = 'succeeded' THEN NULL ELSE coalesce(:error, error) END,
+    cancel = coalesce(:cancel, cancel),
+    delivered = :delivered,
+    changed_at = :at,
+    ended_at = :ended_at
+WHERE no = :run AND state = :expected AND generation = :generation;
+
+-- name: observe
+-- Append an observation; it has no guard, since authority is fenced and evidence is not.
+INSERT INTO observation (
+    run, step, item, attempt, kind, says, evidence, lease, generation, current, began_at, seen_at
+) VALUES (
+    :run, :step, :item, :attempt, :kind, :says, :evidence, :lease, :generation, :current, :began_at, :seen_at
+);
+
+-- name: generation_of
+-- The generation that owns a run now, to tell a stale group from an illegal one.
+SELECT generation FROM run WHERE no = :run;

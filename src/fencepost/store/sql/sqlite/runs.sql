@@ -1,0 +1,133 @@
+-- Runs: started, claimed, loaded, listed. `:workflows` is a JSON list of [name, version].
+
+-- name: start_run
+-- Insert a run unless its id exists.
+INSERT INTO run (
+    namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
+    wake_at, parent, created_at, changed_at
+) VALUES (
+    :namespace, :id, :workflow, :workflow_version, :principal, :input, :fingerprint,
+    CASE WHEN :lease IS NULL THEN 'ready' ELSE 'running' END, :lease IS NOT NULL, 0, :lease,
+    CASE WHEN :lease IS NULL THEN :wake_at END, :parent, :at, :at
+) ON CONFLICT (namespace, id) DO NOTHING;
+
+-- name: find_run
+-- The run with this id.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+FROM run WHERE namespace = :namespace AND id = :id;
+
+-- name: load_run
+-- The run with this number.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+FROM run WHERE no = :run;
+
+-- name: list_runs
+-- A page of runs in any state, newest first.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+FROM run
+WHERE namespace = :namespace AND no < :after
+AND (:workflow IS NULL OR workflow = :workflow)
+AND (:prefix IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
+ORDER BY no DESC LIMIT :limit;
+
+-- name: list_runs_in_state
+-- A page of runs in one state, newest first.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+FROM run
+WHERE namespace = :namespace AND state = :state AND no < :after
+AND (:workflow IS NULL OR workflow = :workflow)
+AND (:prefix IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
+ORDER BY no DESC LIMIT :limit;
+
+-- name: due_runs
+-- Unowned runs whose time has come, the earliest first.
+SELECT no, generation, state FROM run
+WHERE lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now AND namespace = :namespace
+AND (workflow, workflow_version) IN (
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
+)
+ORDER BY wake_at LIMIT :limit;
+
+-- name: orphaned_runs
+-- Runs whose owner's lease is over. Steps from owner to owner in the index instead of reading every owned run.
+WITH RECURSIVE owner (id) AS (
+    SELECT min(lease) FROM run WHERE lease IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(lease) FROM run WHERE lease IS NOT NULL AND lease > owner.id)
+    FROM owner WHERE owner.id IS NOT NULL
+)
+SELECT run.no, run.generation, run.state
+FROM owner JOIN lease ON lease.id = owner.id JOIN run ON run.lease = lease.id
+WHERE lease.state <> 'live' AND run.lease IS NOT NULL AND run.namespace = :namespace
+AND (run.workflow, run.workflow_version) IN (
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
+)
+LIMIT :limit;
+
+-- name: claim_run
+-- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
+UPDATE run SET
+    state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
+    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, changed_at = :now
+WHERE no = :run AND generation = :generation AND state = :expected;
+
+-- name: take_over_operations
+-- What was being sent when the run changed hands may or may not have happened.
+UPDATE operation SET
+    state = 'unknown', generation = :generation, version = version + 1, changed_at = :now
+WHERE run = :run AND state = 'dispatched' AND (SELECT generation FROM run WHERE no = :run) = :generation;
+
+-- name: operation_states_of
+-- Which states a run's operations are in: the fault points that its take-over passes.
+SELECT DISTINCT state FROM operation WHERE run = :run ORDER BY state;
+
+-- name: next_due_run
+-- When the earliest unowned run falls due.
+SELECT min(wake_at) FROM run
+WHERE lease IS NULL AND wake_at IS NOT NULL AND namespace = :namespace
+AND (workflow, workflow_version) IN (
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
+);
+
+-- name: next_due_lease
+-- When the earliest lease that owns a run which this worker could take is over, or was.
+WITH RECURSIVE owner (id) AS (
+    SELECT min(lease) FROM run WHERE lease IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(lease) FROM run WHERE lease IS NOT NULL AND lease > owner.id)
+    FROM owner WHERE owner.id IS NOT NULL
+)
+SELECT min(coalesce(lease.closed_at, lease.expires_at + :margin))
+FROM owner JOIN lease ON lease.id = owner.id
+WHERE EXISTS (
+    SELECT 1 FROM run WHERE run.lease = owner.id AND run.lease IS NOT NULL AND run.namespace = :namespace
+    AND (run.workflow, run.workflow_version) IN (
+        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
+    )
+);
+
+-- name: signalled_runs
+-- Runs of a lease for whose open wait a signal is kept, or whose cancel request has no recorded position yet.
+SELECT no FROM run
+WHERE lease = :lease AND (
+    EXISTS (
+        SELECT 1 FROM signal JOIN step ON step.run = signal.run AND step.name = signal.name
+        WHERE signal.run = run.no AND signal.state = 'kept' AND step.kind = 'wait' AND step.state = 'open'
+    )
+    OR (cancel IS NOT NULL AND NOT EXISTS (SELECT 1 FROM step WHERE step.run = run.no AND step.kind = 'cancel'))
+)
+ORDER BY no;
+
+-- name: latest_time
+-- The highest time that is cheap to find: the newest row of each table that grows, and every lease's renewal.
+SELECT max(
+    coalesce((SELECT changed_at FROM operation ORDER BY rowid DESC LIMIT 1), 0),
+    coalesce((SELECT seen_at FROM observation ORDER BY no DESC LIMIT 1), 0),
+    coalesce((SELECT changed_at FROM run ORDER BY no DESC LIMIT 1), 0),
+    coalesce((SELECT at FROM audit ORDER BY no DESC LIMIT 1), 0),
+    coalesce((SELECT max(renewed_at) FROM lease), 0)
+);

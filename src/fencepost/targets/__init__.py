@@ -1,0 +1,1 @@
+"""What the outside can promise: one file per kind of target that compares a token or remembers a key."""

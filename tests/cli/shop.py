@@ -1,0 +1,110 @@
+"""The app that the tests of the command line work with: one workflow for each way in which a run can go.
+
+Bodies reach nothing outside; what they would meet there is decided by the run's input. Each test names its own ledger.
+"""
+
+import asyncio
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from fencepost.core.contract import Retry
+from fencepost.core.errors import NotSent, Unresolved
+from fencepost.effects.call import Call
+from fencepost.effects.declare import KeyHeader, Stands, compute, effect
+from fencepost.runtime.app import App
+from fencepost.runtime.run import Run
+from fencepost.runtime.workflow import workflow
+
+
+class Order(BaseModel):
+    """An order: `ends` says what becomes of the request for it."""
+
+    id: str
+    ends: str = "well"
+
+
+class Ticket(BaseModel):
+    """What a successful request returns."""
+
+    id: str
+
+
+@compute(version=1)
+async def spell(call: Call, name: str, times: int) -> str:
+    return ", ".join([f"hello {name}"] * times)
+
+
+@effect(on_unknown="hold", attempt_timeout="1s", settle="0s", reference="id")
+async def take_back(call: Call, order: Order, ticket: Ticket | None, reference: str | None) -> Ticket:
+    if order.ends == "badly twice":
+        raise NotSent("the desk is closed")
+    return Ticket(id=f"undone {reference}")
+
+
+@effect(
+    on_unknown="hold",
+    attempt_timeout="1s",
+    settle="1h",
+    reference="id",
+    compensate=take_back,
+    retry=Retry(attempts=1),
+)
+async def book(call: Call, order: Order) -> Ticket:
+    if order.ends == "unknown":
+        raise Unresolved("the line went dead")
+    if order.ends == "not sent":
+        raise NotSent("the desk is closed")
+    return Ticket(id=f"ticket-{order.id}")
+
+
+@effect(
+    send_key=KeyHeader("Idempotency-Key", window="24h"), attempt_timeout="30s", compensate=Stands("it is only a bell")
+)
+async def ring(call: Call, gate: str) -> str:
+    """Say that it has begun, and wait for the gate to be opened."""
+    Path(gate).with_suffix(".begun").touch()
+    while not Path(gate).exists():  # noqa: ASYNC110, ASYNC240 - the test is another process
+        await asyncio.sleep(0.01)
+    return "rung"
+
+
+@workflow(version=1)
+async def greet(run: Run, name: str, times: int = 1) -> str:
+    return await run.do(spell(name, times))
+
+
+@workflow(version=1)
+async def order_ticket(run: Run, order: Order) -> str:
+    ticket = await run.do(book(order))
+    return ticket.id
+
+
+@workflow(version=1)
+async def approve(run: Run, order: Order) -> str:
+    ticket = await run.do(book(order))
+    word = await run.wait("decision", str)
+    return f"{ticket.id} {word}"
+
+
+@workflow(version=1)
+async def ring_twice(run: Run, gate: str) -> str:
+    await run.do(ring(gate), item="1")
+    return await run.do(ring(gate), item="2")
+
+
+@workflow(version=1)
+async def break_down(run: Run, order: Order) -> str:
+    await run.do(book(order))
+    raise ValueError("the shelf fell over")
+
+
+@workflow(version=2, name="greet")
+async def greet_again(run: Run, name: str) -> str:
+    return await run.do(spell(name, 2))
+
+
+app = App(
+    "sqlite:///shop.db", workflows=[greet, greet_again, order_ticket, approve, ring_twice, break_down], lease="15s"
+)
+not_an_app = {"app": 1}

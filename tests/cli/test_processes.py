@@ -1,0 +1,148 @@
+"""Real processes: a worker drains on the first signal and ends at once on the second; pipes break quietly."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import SHOP
+from tests.polling import until
+
+FENCEPOST = (sys.executable, "-c", "import sys; from fencepost.cli.main import main; sys.exit(main())")
+
+
+@pytest.fixture
+def worker(db):
+    """Start workers; whatever is left of them is killed afterwards."""
+    begun = []
+
+    def start(*options):
+        process = subprocess.Popen(
+            [*FENCEPOST, "worker", SHOP, "--db", db, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        begun.append(process)
+        assert "Ctrl-C drains" in process.stderr.readline()
+        return process
+
+    yield start
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def ringing(started, worker, tmp_path):
+    """A worker that is in the middle of an effect: (process, run, gate)."""
+    gate = tmp_path / "gate"
+    run = started("ring_twice", str(gate))
+    process = worker()
+    until(gate.with_suffix(".begun").exists, "the effect to begin")
+    return process, run, gate
+
+
+def told(fencepost, db, run):
+    return fencepost("show", run, "--db", db, "--json").json
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_finishes_what_is_in_flight_and_gives_the_rest_back(fencepost, db, ringing, number):
+    process, run, gate = ringing
+    process.send_signal(number)
+    assert "finishing what is in flight" in process.stderr.readline()
+    assert process.poll() is None
+    gate.touch()
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    assert "has drained; it took 1 runs" in err
+    seen = told(fencepost, db, run)
+    assert [(step["position"], step["state"]) for step in seen["steps"]] == [("ring[1]", "succeeded")]
+    assert (seen["run"]["state"], seen["run"]["owner"]) == ("ready", None)
+
+
+def test_what_was_given_back_is_finished_by_the_next_worker(fencepost, db, ringing, lived):
+    process, run, gate = ringing
+    process.send_signal(signal.SIGINT)
+    assert "finishing" in process.stderr.readline()
+    gate.touch()
+    process.communicate(timeout=20)
+    assert lived(run) == "succeeded"
+    seen = told(fencepost, db, run)
+    assert [len(step["attempts"]) for step in seen["steps"]] == [1, 1]
+
+
+def test_the_second_signal_ends_at_once_and_leaves_the_effect_in_flight(fencepost, db, ringing):
+    process, run, _ = ringing
+    process.send_signal(signal.SIGINT)
+    assert "finishing" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "ended at once" in err
+    seen = told(fencepost, db, run)
+    assert [(step["state"], step["attempts"][0]["outcome"]) for step in seen["steps"]] == [("dispatched", "unresolved")]
+    assert seen["run"]["owner"]["pid"] == process.pid
+
+
+def test_an_idle_worker_drains_at_once(worker):
+    process = worker("--runs-max", "3")
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "it took 0 runs" in err
+
+
+def test_a_worker_without_its_ledgers_folder_says_so(tmp_path):
+    ended = subprocess.run(
+        [*FENCEPOST, "worker", SHOP, "--db", f"sqlite:///{tmp_path}/no/such/ledger.db"],
+        capture_output=True, text=True, check=False, timeout=20,
+    )  # fmt: skip
+    assert ended.returncode == 5
+    assert ended.stderr.startswith("fencepost: ledger: the folder of the ledger does not exist")
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("command", [("show", "run-1"), ("show", "run-1", "--json"), ("runs",)])
+def test_a_reader_that_goes_away_is_no_error(db, started, command):
+    started("order_ticket", {"id": "x" * 500_000})
+    process = subprocess.Popen([*FENCEPOST, *command, "--db", db], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()  # long before the child has started to write
+    assert (process.stderr.read(), process.wait(timeout=20)) == (b"", 141)
+    process.stderr.close()
+
+
+def test_json_is_read_back_by_a_script_whatever_the_locale(db, started):
+    run = started("greet", "Ада 請求書")
+    ended = subprocess.run(
+        [*FENCEPOST, "show", run, "--db", db, "--json"],
+        capture_output=True, check=True, timeout=20, env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
+    )  # fmt: skip
+    assert json.loads(ended.stdout)["run"]["input"] == {"name": "Ада 請求書"}
+    text = subprocess.run(
+        [*FENCEPOST, "show", run, "--db", db],
+        capture_output=True, check=False, timeout=20, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert text.returncode == 0, text.stderr
+    assert b"\\u0410" in text.stdout
+
+
+def test_a_script_is_installed_under_the_projects_name():
+    script = Path(sys.executable).with_name("fencepost")
+    ended = subprocess.run([script, "--version"], capture_output=True, text=True, check=False, timeout=20)
+    assert (ended.returncode, ended.stdout.split()[0]) == (0, "fencepost")
+
+
+def test_help_imports_neither_the_engine_nor_what_it_needs():
+    code = (
+        "import sys; from fencepost.cli.main import main; assert main(['--help']) == 0; "
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'asyncio', 'httpx2', 'pydantic', 'rich', "
+        "'sqlite3'}), *(name for name in sys.modules if name.startswith(('fencepost.runtime', 'fencepost.store'))))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+    assert ended.stdout.splitlines()[-1] == ""

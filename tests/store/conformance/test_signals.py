@@ -1,0 +1,134 @@
+"""Signals are kept whether they come early, twice or late, and a run that waits for one is woken."""
+
+import pytest
+
+from fencepost.core.errors import RunNotFound
+from fencepost.core.states import RunState, SignalState
+from tests.store import build
+from tests.store.conftest import Ledger
+
+
+def test_a_signal_wakes_a_run_that_waits_for_it(ledger: Ledger) -> None:
+    run = ledger.running()
+    ledger.do(run, build.open_step(run), build.move_run(run, "wait", "waiting", wake_at=build.NOW + build.SECOND))
+
+    kept = ledger.store.signal("default", "run-1", build.signal())
+
+    assert kept.state is SignalState.KEPT
+    after = ledger.run(run)
+    assert (after.wake_at, after.version) == (build.NOW, 2)
+    assert [found.no for found in ledger.claim()] == [run.no]
+
+
+def test_an_early_signal_wakes_the_run_in_the_write_that_gives_it_up(ledger: Ledger) -> None:
+    run = ledger.running()
+    ledger.store.signal("default", "run-1", build.signal())
+    ledger.do(run, build.open_step(run), build.move_run(run, "wait", "waiting"))
+
+    assert ledger.run(run).wake_at == build.NOW
+
+
+def test_a_kept_signal_for_another_wait_does_not_wake_the_run(ledger: Ledger) -> None:
+    run = ledger.running()
+    ledger.store.signal("default", "run-1", build.signal(wait="something else"))
+    ledger.do(run, build.open_step(run), build.move_run(run, "wait", "waiting"))
+
+    assert ledger.run(run).wake_at is None
+
+
+def test_the_same_signal_id_counts_once(ledger: Ledger) -> None:
+    ledger.running()
+    first = ledger.store.signal("default", "run-1", build.signal())
+    again = ledger.store.signal("default", "run-1", build.signal(payload='{"ok":false}', sender="eve"))
+
+    assert again == first
+    assert len(ledger.store.load(1).signals) == 1
+
+
+def test_a_second_sending_finds_out_what_became_of_the_first(ledger: Ledger) -> None:
+    run = ledger.running()
+    ledger.store.signal("default", "run-1", build.signal())
+    ledger.do(run, build.open_step(run), build.move_signal(run))
+
+    again = ledger.store.signal("default", "run-1", build.signal())
+
+    assert (again.state, again.position) == (SignalState.APPLIED, "wait:0")
+
+
+def test_a_signal_to_a_run_that_has_ended_is_refused_and_kept_as_such(ledger: Ledger) -> None:
+    run = ledger.running()
+    ledger.do(run, build.move_run(run, "succeed", "succeeded"))
+
+    late = ledger.store.signal("default", "run-1", build.signal())
+
+    assert late.state is SignalState.REFUSED
+    assert late.reason
+    assert ledger.load(run).signals == [late]
+    assert ledger.run(run).state is RunState.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("detail", "opened_again", "kept"),
+    [(None, False, False), ('{"many":false}', False, False), ('{"many":true}', False, True), (None, True, True)],
+)
+def test_a_signal_after_its_only_wait_is_refused(
+    ledger: Ledger, detail: str | None, opened_again: bool, kept: bool
+) -> None:
+    run = ledger.running()
+    ledger.do(run, build.open_step(run, detail=detail), build.open_step(run, "read:0", "read", name="decision"))
+    ledger.do(run, build.move_step(run, "finish", "open", "done"))
+    if opened_again:
+        ledger.do(run, build.open_step(run, "wait:1"))
+
+    late = ledger.store.signal("default", "run-1", build.signal())
+
+    assert late.state is (SignalState.KEPT if kept else SignalState.REFUSED)
+    assert late.reason == (None if kept else "not waiting")
+    assert ledger.store.signal("default", "run-1", build.signal()) == late
+
+
+def test_a_signal_may_be_stored_as_refused(ledger: Ledger) -> None:
+    run = ledger.running()
+    refused = build.signal(state=SignalState.REFUSED, reason="not waiting", closed_at=build.NOW)
+
+    assert ledger.store.signal("default", "run-1", refused) == refused
+    assert ledger.load(run).signals == [refused]
+
+
+def test_a_signal_to_a_run_that_was_never_started_is_refused_by_name(ledger: Ledger) -> None:
+    with pytest.raises(RunNotFound) as refusal:
+        ledger.store.signal("default", "nobody", build.signal())
+    assert refusal.value.ids["run"] == "nobody"
+
+
+def test_signals_come_back_in_the_order_in_which_they_came(ledger: Ledger) -> None:
+    run = ledger.running()
+    for name in ("z", "a", "m"):
+        ledger.store.signal("default", "run-1", build.signal(name))
+
+    assert [signal.id for signal in ledger.load(run).signals] == ["z", "a", "m"]
+
+
+def test_an_owner_finds_its_runs_that_were_signalled(ledger: Ledger) -> None:
+    waits, other = ledger.running("waits"), ledger.running("other")
+    ledger.running("foreign", lease="lease-2")
+    ledger.do(waits, build.open_step(waits))
+    assert ledger.store.signalled("lease-1") == []
+
+    ledger.store.signal("default", "waits", build.signal())
+    ledger.store.signal("default", "other", build.signal())
+
+    assert ledger.store.signalled("lease-1") == [waits.no]
+    ledger.do(waits, build.move_signal(waits), build.move_step(waits, "finish", "open", "done"))
+    ledger.do(other, build.open_step(other))
+    assert ledger.store.signalled("lease-1") == [other.no]
+
+
+def test_an_owner_finds_a_cancel_until_it_has_recorded_it(ledger: Ledger) -> None:
+    run = ledger.running()
+    ledger.do(run, build.move_run(run, "cancel", "cancelling"))
+    assert ledger.store.signalled("lease-1") == [run.no]
+
+    ledger.do(run, build.open_step(run, "cancel", "cancel", state="done", closed_at=build.NOW))
+
+    assert ledger.store.signalled("lease-1") == []

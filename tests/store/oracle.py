@@ -1,0 +1,222 @@
+"""An independent model of the ledger: dictionaries and plain rules, written from the protocol and not from the store.
+
+It judges every group, verb and decision by itself and says what must be visible afterwards. It shares no code with
+the store: moves come in as data, states are compared by their values, and neither SQL nor the transition tables are
+asked. What each kind of move does is in `oracle_rules`; histories are drawn and compared in `oracle_histories`.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from typing import Any
+
+from tests.store.oracle_rules import FINAL_RUN, RULES, Facts, Refused, awaited, changed, kept, require
+
+
+class Oracle:
+    """One ledger as it must be. `books` holds a run's facts by its number."""
+
+    def __init__(self) -> None:
+        self.leases: dict[str, Facts] = {}
+        self.books: dict[int, Facts] = {}
+        self.keys: dict[str, tuple[int, str, str]] = {}
+        self.audits: list[tuple[str, str]] = []
+
+    # -- groups ---------------------------------------------------------------------------------------------------
+
+    def commit(self, groups: Sequence[Any]) -> list[str]:
+        """What each group must be answered: moved, stale, illegal, duplicate or evidence."""
+        return [self._commit(group) for group in groups]
+
+    def _commit(self, group: Any) -> str:
+        answer = self.attempt(group.run, group.moves)
+        if answer == "moved":
+            self._see(group.observations)
+            return answer
+        self._see([*group.observations, *group.if_refused, *reports(group)])
+        # Whoever does not own the run hears that first, whatever else is wrong.
+        return answer if self.books[group.run]["generation"] == group.generation else "stale"
+
+    def attempt(self, no: int, moves: Iterable[Any]) -> str:
+        """Make moves of one run, all or none."""
+        book, keys = deepcopy(self.books[no]), dict(self.keys)
+        try:
+            for move in moves:
+                require(book["generation"] == move.generation)
+                RULES[type(move).__name__](book, move, keys)
+        except Refused as refusal:
+            return refusal.why
+        self.books[no], self.keys = book, keys
+        return "moved"
+
+    def _see(self, observations: Iterable[Any]) -> None:
+        for seen in observations:
+            facts = seen if isinstance(seen, dict) else seen._asdict()
+            self.books[facts["run"]]["seen"].append(facts)
+
+    # -- leases ---------------------------------------------------------------------------------------------------
+
+    def take_lease(self, lease: Any) -> None:
+        self.leases[lease.id] = {name: getattr(lease, name) for name in lease.__slots__}
+
+    def renew_lease(self, name: str, now: int, expires_at: int) -> bool:
+        lease = self.leases[name]
+        if lease["state"] != "live":
+            return False
+        lease.update(renewed_at=now, expires_at=expires_at)
+        return True
+
+    def end_lease(self, name: str, now: int) -> bool:
+        lease = self.leases[name]
+        if lease["state"] != "live":
+            return False
+        lease.update(state="ended", closed_at=now)
+        return True
+
+    def visible_leases(self) -> list[Facts]:
+        owners = {book["lease"] for book in self.books.values()}
+        found = [lease for lease in self.leases.values() if lease["state"] == "live" or lease["id"] in owners]
+        return sorted(found, key=lambda lease: (-lease["taken_at"], lease["id"]))
+
+    # -- runs -----------------------------------------------------------------------------------------------------
+
+    def start_run(self, new: Any) -> tuple[int, bool]:
+        """The run's number, and whether it is new."""
+        for no, book in self.books.items():
+            if (book["namespace"], book["id"]) == (new.namespace, new.id):
+                return no, False
+        no, owned = len(self.books) + 1, new.lease is not None
+        self.books[no] = {
+            "no": no, "namespace": new.namespace, "id": new.id, "workflow": new.workflow,
+            "workflow_version": new.workflow_version, "principal": new.principal, "input": new.input,
+            "fingerprint": new.fingerprint, "parent": new.parent, "lease": new.lease,
+            "state": "running" if owned else "ready", "generation": int(owned), "version": 0,
+            "wake_at": None if owned else new.wake_at, "result": None, "error": None, "hold": None, "cancel": None,
+            "delivered": 0, "created_at": new.at, "changed_at": new.at, "ended_at": None,
+            "operations": {}, "attempts": {}, "steps": {}, "signals": {}, "seen": [],
+        }  # fmt: skip
+        return no, True
+
+    def next_wake(self, margin: int) -> int | None:
+        times = [book["wake_at"] for book in self.books.values() if book["lease"] is None]
+        for name in {book["lease"] for book in self.books.values()} - {None}:
+            lease = self.leases[name]
+            times.append(kept(lease["closed_at"], lease["expires_at"] + margin))
+        return min((time for time in times if time is not None), default=None)
+
+    def claim(self, name: str, now: int, margin: int, limit: int, claimed: list[int] | None) -> None:
+        """Take over what was claimed (None: the claimer heard that its own lease is over); complains if it may not."""
+        due = self.next_wake(margin)
+        if due is None or due > now or limit < 1:
+            assert claimed == [], "nothing was due"
+            return
+        for lease in self.leases.values():
+            if lease["state"] == "live" and lease["expires_at"] + margin <= now:
+                lease.update(state="expired", closed_at=now)
+        assert (claimed is None) == (self.leases[name]["state"] != "live"), "only a live lease may claim"
+        if claimed is None:
+            return
+        orphans = {
+            no for no, book in self.books.items() if book["lease"] and self.leases[book["lease"]]["state"] != "live"
+        }
+        ripe = {
+            no for no, book in self.books.items()
+            if book["lease"] is None and book["wake_at"] is not None and book["wake_at"] <= now
+        }  # fmt: skip
+        assert len(claimed) == len(set(claimed)) == min(limit, len(orphans | ripe)), "every due run, once, up to limit"
+        assert set(claimed) <= orphans | ripe, "only what was due"
+        for no in claimed:
+            self._take_over(self.books[no], name, now)
+
+    @staticmethod
+    def _take_over(book: Facts, lease: str, now: int) -> None:
+        if book["state"] in ("ready", "waiting"):
+            book["state"] = "running"
+        book.update(generation=book["generation"] + 1, version=book["version"] + 1)
+        book.update(lease=lease, wake_at=None, changed_at=now)
+        for operation in book["operations"].values():
+            if operation["state"] == "dispatched":
+                changed(operation, now, book["generation"], state="unknown")
+
+    # -- signals and decisions ------------------------------------------------------------------------------------
+
+    def signal(self, no: int, signal: Any, now: int) -> Facts:
+        """The signal as it is stored now."""
+        book = self.books[no]
+        if signal.id not in book["signals"]:
+            facts = {name: getattr(signal, name) for name in signal.__slots__}
+            reason = unwelcome(book, signal.name)
+            if reason:
+                facts.update(state="refused", reason=reason, closed_at=now)
+            book["signals"][signal.id] = facts
+            if book["state"] == "waiting":
+                book.update(wake_at=min(kept(book["wake_at"], now), now), version=book["version"] + 1, changed_at=now)
+        return book["signals"][signal.id]
+
+    def signalled(self, lease: str) -> list[int]:
+        found = []
+        for no, book in self.books.items():
+            unrecorded = book["cancel"] is not None and all(s["kind"] != "cancel" for s in book["steps"].values())
+            if book["lease"] == lease and (unrecorded or awaited(book)):
+                found.append(no)
+        return found
+
+    def decide(self, no: int, moves: Sequence[Any], observations: Sequence[Any], verb: str) -> str:
+        """What a decision's moves must come to; nothing of it stays when they are refused."""
+        answer = self.attempt(no, moves)
+        if answer == "moved":
+            self._see(observations)
+            self.audits.append((verb, self.books[no]["id"]))
+        return answer
+
+    # -- what is visible ------------------------------------------------------------------------------------------
+
+    def visible(self, no: int) -> Facts:
+        """A run's history in the shape of the store's own, as plain data."""
+        book = self.books[no]
+        return {
+            "run": self.visible_run(no),
+            "steps": list(book["steps"].values()),
+            "operations": [self._operation(book, place) for place in book["operations"]],
+            "signals": list(book["signals"].values()),
+        }
+
+    def visible_run(self, no: int) -> Facts:
+        hidden = {"operations", "attempts", "steps", "signals", "seen"}
+        return {name: value for name, value in self.books[no].items() if name not in hidden}
+
+    @staticmethod
+    def _operation(book: Facts, place: tuple[str, str]) -> Facts:
+        facts = {name: value for name, value in book["operations"][place].items() if name != "count"}
+        numbers = sorted(number for (*owner, number) in book["attempts"] if tuple(owner) == place)
+        seen = [dict(facts) for facts in book["seen"] if (facts["step"], facts["item"]) == place]
+        for observation in seen:
+            del observation["run"], observation["step"], observation["item"]
+        return {
+            **facts,
+            "item": facts["item"] or None,
+            "attempts": [book["attempts"][(*place, number)] for number in numbers],
+            "observations": seen,
+        }
+
+
+def unwelcome(book: Facts, name: str) -> str | None:
+    """Why a signal comes too late: its run has ended, or the one wait of its name is over."""
+    if book["state"] in FINAL_RUN:
+        return "the run has ended"
+    waits = [s for s in book["steps"].values() if s["kind"] == "wait" and s["name"] == name]
+    over = [wait for wait in waits if not json.loads(wait["detail"] or "{}").get("many")]
+    return "not waiting" if over and all(wait["state"] != "open" for wait in waits) else None
+
+
+def reports(group: Any) -> list[Facts]:
+    """The evidence in moves that were refused: whoever has lost its authority has still seen what it has seen."""
+    return [
+        {
+            "run": move.run, "step": move.step, "item": move.item, "attempt": move.number, "kind": "reply",
+            "says": move.to if move.to in ("applied", "not applied") else None, "evidence": move.evidence,
+            "lease": None, "generation": group.generation, "current": 0, "began_at": None, "seen_at": move.at,
+        }
+        for move in group.moves
+        if type(move).__name__ == "SettleAttempt"
+    ]  # fmt: skip

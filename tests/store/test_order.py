@@ -1,0 +1,134 @@
+"""Writing kind by kind means the same as writing each group in its own order: random batches, both ways."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from fencepost.core.records import Run
+from fencepost.core.states import RunState
+from fencepost.store.api import Group, Move
+from fencepost.store.batch import Writer, keeps_order
+from fencepost.store.open import open_store
+from fencepost.store.sqlite import SqliteStore
+from tests.store import build
+
+STEPS = ("one", "two")
+ENDINGS = (("wait", "waiting"), ("cancel", "cancelling"))
+STATES = ("reserved", "dispatched", "unknown", "succeeded", "failed")
+
+
+def random_move(draw: random.Random, run: Run, generation: int) -> Move:
+    step, number = draw.choice(STEPS), draw.choice((1, 1, 2))
+    rarely = int(draw.random() < 0.1)
+    made = draw.choice(
+        [
+            build.new_operation(run, step, state=draw.choice(("reserved", "dispatched"))),
+            build.new_attempt(run, step, number),
+            build.move_operation(run, "move", draw.choice(STATES), draw.choice(STATES), step),
+            build.applied(run, step),
+            build.dispatch_again(run, draw.choice(("reserved", "unknown")), number, step),
+            build.settle(run, draw.choice(("applied", "not applied")), step, number),
+            build.deliver(run, number, step),
+            build.open_step(run, draw.choice(("a", "b"))),
+            build.move_step(run, "finish", "open", "done", draw.choice(("a", "b"))),
+            build.move_signal(run),
+            *[build.move_run(run, *draw.choice(ENDINGS)) for _ in range(rarely)],
+        ]
+    )  # fmt: skip
+    return made._replace(generation=generation)
+
+
+def likely_group(draw: random.Random, run: Run) -> Group:
+    """What an engine hands in: a result and the next intent, an attempt after a refusal; or anything at all."""
+    step, other = draw.sample(STEPS, 2)
+    usual: list[list[Move]] = [
+        build.dispatched(run, step),
+        [build.applied(run, step), build.settle(run, step=step), *build.dispatched(run, other)],
+        [build.move_operation(run, "lose", "dispatched", "unknown", step)],
+        [
+            build.move_operation(run, "release", "dispatched", "reserved", step),
+            build.settle(run, "not applied", step),
+            build.dispatch_again(run, "reserved", 2, step), build.new_attempt(run, step, 2),
+        ],
+        [build.open_step(run, "a"), build.move_run(run, "wait", "waiting")],
+        [random_move(draw, run, draw.choice((1, 1, 1, 2))) for _ in range(draw.randint(1, 5))],
+    ]  # fmt: skip
+    moves = draw.choice(usual)
+    return build.group(run, *moves, if_refused=[build.seen(run, step)])
+
+
+def open_pair(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SqliteStore, SqliteStore]:
+    fast, slow = (open_store(str(folder / name), clock=lambda: build.NOW) for name in ("fast.db", "slow.db"))
+    monkeypatch.setattr(slow._writer, "write_fast", lambda groups: None)
+    for store in (fast, slow):
+        store.take_lease(build.lease())
+    return fast, slow
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_ways_answer_and_store_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    fast, slow = open_pair(tmp_path, monkeypatch)
+    fell_back = 0
+    write_each = Writer.write_each
+
+    def counted(writer: Writer, groups: list[Group]):
+        nonlocal fell_back
+        fell_back += writer is fast._writer
+        return write_each(writer, groups)
+
+    monkeypatch.setattr(Writer, "write_each", counted)
+    for batch_number in range(150):
+        runs = []
+        for place in range(3):
+            for store in (fast, slow):
+                run, _ = store.start_run(build.new_run(f"run-{batch_number}-{place}", lease="lease-1"))
+                store.signal("default", run.id, build.signal())
+            runs.append(run)
+        for _ in range(3):
+            groups = [likely_group(draw, draw.choice(runs)) for _ in range(draw.randint(1, 4))]
+            assert fast.commit(groups, patience=1) == slow.commit(groups, patience=1), (seed, batch_number, groups)
+            for run in runs:
+                assert fast.load(run.no) == slow.load(run.no), (seed, batch_number, groups)
+    fast.close()
+    slow.close()
+    assert 50 < fell_back < 440, "both ways were taken"
+
+
+RUN = Run(1, "default", "run-1", "approve", 1, "{}", "print", RunState.RUNNING, 1, 0, 0, 0, lease="lease-1")
+
+ENGINE_GROUPS: dict[str, list[Move]] = {
+    "an intent": build.dispatched(RUN),
+    "two intents of a gather": [*build.dispatched(RUN, "one"), *build.dispatched(RUN, "two")],
+    "a result and the next intent": [build.applied(RUN), build.settle(RUN), *build.dispatched(RUN, "next")],
+    "a refusal and the next attempt": [
+        build.move_operation(RUN, "release", "dispatched", "reserved"), build.settle(RUN, "not applied"),
+        build.dispatch_again(RUN, "reserved", 2), build.new_attempt(RUN, number=2),
+    ],
+    "a settled attempt before its operation": [build.settle(RUN), build.applied(RUN)],
+    "a signal that closes a wait": [build.move_signal(RUN), build.move_step(RUN, "finish", "open", "done")],
+    "a wait": [build.open_step(RUN), build.move_run(RUN, "wait", "waiting")],
+    "a step closed, another opened": [build.move_step(RUN, "finish", "open", "done"), build.open_step(RUN, "b")],
+    "the last result": [build.applied(RUN), build.settle(RUN), build.move_run(RUN, "succeed", "succeeded")],
+}  # fmt: skip
+
+OTHER_GROUPS: dict[str, list[Move]] = {
+    "an operation moved after it was inserted": [build.new_operation(RUN), build.applied(RUN)],
+    "an operation moved after it was dispatched": [build.dispatch_again(RUN, "reserved", 1), build.applied(RUN)],
+    "an attempt settled after it was inserted": [build.new_attempt(RUN), build.settle(RUN)],
+    "an operation moved after its attempt was inserted": [build.new_attempt(RUN), build.applied(RUN)],
+    "a step moved after it was opened": [build.open_step(RUN), build.move_step(RUN, "finish", "open", "done")],
+    "anything after the run was moved": [build.move_run(RUN, "wait", "waiting"), build.settle(RUN)],
+    "the run moved twice": [build.move_run(RUN, "wait", "waiting"), build.move_run(RUN, "wait", "waiting")],
+}
+
+
+@pytest.mark.parametrize("name", ENGINE_GROUPS)
+def test_the_groups_that_an_engine_makes_are_written_kind_by_kind(name: str) -> None:
+    assert keeps_order(ENGINE_GROUPS[name])
+
+
+@pytest.mark.parametrize("name", OTHER_GROUPS)
+def test_groups_whose_own_order_matters_are_written_in_it(name: str) -> None:
+    assert not keeps_order(OTHER_GROUPS[name])
