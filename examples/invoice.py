@@ -28,16 +28,26 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from fencepost.core.contract import Retry
-from fencepost.core.duration import MINUTE, SECOND
-from fencepost.effects.answers import Absent, Conflicting, Found
-from fencepost.effects.call import Call, SyncCall
-from fencepost.effects.declare import KeyHeader, Stands, compute, effect
-from fencepost.effects.model import Question, Rule, RuleBased, model
-from fencepost.effects.outside import Target
-from fencepost.runtime.app import App
-from fencepost.runtime.run import Run
-from fencepost.runtime.workflow import workflow
+from fencepost import (
+    Absent,
+    App,
+    Call,
+    Conflicting,
+    Found,
+    KeyHeader,
+    Question,
+    Retry,
+    Rule,
+    RuleBased,
+    Run,
+    Stands,
+    SyncCall,
+    Target,
+    compute,
+    effect,
+    model,
+    workflow,
+)
 
 # -- values -----------------------------------------------------------------------------------------------------------
 
@@ -166,7 +176,7 @@ RULES = LocalRules(
 
 # Short, since the world of the demo answers in milliseconds and must be through within a minute. For a real target,
 # take its client's time limit, and for settle what its documents say or its operators admit.
-WITHIN_MINUTES = Retry(attempts=8, within=5 * MINUTE, first_delay=SECOND // 2, longest_delay=10 * SECOND)
+WITHIN_MINUTES = Retry(attempts=8, within="5m", first_delay="500ms", longest_delay="10s")
 HTTP_TIMEOUT = "2s"
 HTTP_SETTLE = "3s"
 SMTP_SECONDS = 1.0

@@ -7,7 +7,7 @@ from fencepost.testing import Fault, World
 
 
 async def find_task(call: Call, title: str) -> Found[str] | Absent | Conflicting:
-    found = await call.http.get("/tasks", params={"external_key": call.key})
+    found = await call.http.get("/tasks", params={"external_key": call.key, "title": title})
     return Found.only(task["id"] for task in found.json())
 
 

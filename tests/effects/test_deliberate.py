@@ -29,7 +29,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Lease, Step
 from fencepost.core.recovery import Moment
 from fencepost.core.states import LeaseState, StepState
-from fencepost.effects.call import Attempting, Call
+from fencepost.effects.call import Attempting, Call, Site
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound, compute, read
 from fencepost.effects.deliberate import FORMAT_BUDGET_SPENT, RunBody, renewed, work_out
@@ -132,11 +132,8 @@ class Loop:
 
     def run(self, need: RunBody, bound: Bound[Any]) -> Sent:
         self.runs.append(need.attempt)
-        facts = Attempting(
-            position=need.position, key="", attempt=need.attempt, generation=1, deadline=boot_now() + 20 * SECOND,
-            principal="ann", contract=Contract("step"), outside=Outside(model=self.source), permission=lambda: None,
-            keeper=None, now=lambda: self.ledger.time, may_write=False,
-        )  # fmt: skip
+        site = Site(Outside(model=self.source), lambda: None, lambda: self.ledger.time, generation=1, principal="ann")
+        facts = Attempting(site, need.position, need.attempt, boot_now() + 20 * SECOND, Contract("step"))
         try:
             value = self.body(need.attempt) if self.body is not None else asyncio.run(self._run_body(bound, facts))
         except BaseException as error:  # noqa: BLE001 - the generator is to see every kind
@@ -148,7 +145,7 @@ class Loop:
         try:
             return await bound.step.body(Call(facts), *bound.args, **bound.kwargs)
         finally:
-            await facts.outside.aclose()
+            await facts.site.outside.aclose()
 
 
 def raising(*errors: BaseException | None) -> Callable[[int], int]:

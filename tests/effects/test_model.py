@@ -21,7 +21,7 @@ from fencepost.core.errors import (
     Transient,
     ValueRefused,
 )
-from fencepost.effects.call import Attempting, Call, SyncCall
+from fencepost.effects.call import Attempting, Call, Site, SyncCall
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import compute
 from fencepost.effects.endpoint import Endpoint
@@ -77,22 +77,11 @@ async def summarise(call: Call, text: str) -> str:
 each_face = pytest.mark.parametrize("step", [classify, classify_in_a_thread])
 
 
-def attempting(source: Source | None, **changes: Any) -> Attempting:
-    facts: dict[str, Any] = {
-        "position": "/classify",
-        "key": "",
-        "attempt": 1,
-        "generation": 1,
-        "deadline": boot_now() + 20 * SECOND,
-        "principal": "ann",
-        "contract": Contract("classify"),
-        "outside": Outside(model=source),
-        "permission": lambda: None,
-        "keeper": None,
-        "now": lambda: NOW,
-        "may_write": False,
-    }
-    return Attempting(**facts | changes)
+def attempting(
+    source: Source | None, *, deadline: int | None = None, permission: Callable[[], None] = lambda: None
+) -> Attempting:
+    site = Site(Outside(model=source), permission=permission, now=lambda: NOW, generation=1, principal="ann")
+    return Attempting(site, "/classify", 1, deadline or boot_now() + 20 * SECOND, Contract("classify"))
 
 
 def run(step: ModelStep[..., Any], source: Source | None, *args: Any, **changes: Any) -> Any:
@@ -105,14 +94,14 @@ def run_within(one: Attempting, step: ModelStep[..., Any], *args: Any) -> Any:
         try:
             return await step.body(Call(one), *args)
         finally:
-            await one.outside.aclose()
+            await one.site.outside.aclose()
 
     if step.is_async:
         return asyncio.run(with_open_doors())
     try:
         return step.body(SyncCall(one), *args)
     finally:
-        one.outside.close()
+        one.site.outside.close()
 
 
 @pytest.fixture

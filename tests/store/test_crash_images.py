@@ -69,7 +69,7 @@ def test_no_power_cut_takes_an_acknowledged_intent_away(tmp_path: Path) -> None:
         sum(event.kind == "write" and event.file == "ledger.db-wal" and not event.offset for event in tape.events) >= 2
     )
 
-    counts = cut_everywhere(tape, tmp_path / "image", per_event=4, images_max=900)
+    counts = cut_everywhere(tape, tmp_path / "image", per_event=4, images_max=1_000)
 
     print(f"synchronous = FULL: {dict(counts)}")  # noqa: T201 - the figures, for who runs it with -rP
     assert counts["images"] >= 500

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import cast
 
-from fencepost.core.duration import HOUR, MINUTE, SECOND, microseconds
+from fencepost.core.duration import MINUTE, microseconds
 from fencepost.core.errors import DeclarationError
 
 # Refusals that prove that the attempt was not applied (`protocol` A6): the server read the request and said no.
@@ -42,11 +43,11 @@ class Retry:
         self,
         *,
         attempts: int | None = 5,
-        within: str | timedelta | int | None = 15 * MINUTE,
-        first_delay: str | timedelta | int = SECOND,
+        within: str | timedelta | int | None = "15m",
+        first_delay: str | timedelta | int = "1s",
         factor: float = 2.0,
-        longest_delay: str | timedelta | int = 5 * MINUTE,
-        retry_after_max: str | timedelta | int = HOUR,
+        longest_delay: str | timedelta | int = "5m",
+        retry_after_max: str | timedelta | int = "1h",
     ) -> None:
         # A frozen dataclass keeps even its own constructor from assigning.
         assign = object.__setattr__
@@ -104,7 +105,7 @@ class CompensationPromise:
     restores: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Contract:
     """Everything an effect declares.
 
@@ -142,12 +143,12 @@ class Contract:
                 hint='drop repeatable=True, or drop financial=True and on_unknown="hold"',
             )
 
-    @property
+    @cached_property
     def timeout(self) -> int:
         """The attempt timeout in force; an undeclared one is a blank and counts as a minute."""
         return self.attempt_timeout if self.attempt_timeout is not None else MINUTE
 
-    @property
+    @cached_property
     def span(self) -> int:
         """From dispatch until every byte of the attempt must be dead, digested and visible (`protocol` B5)."""
         return self.timeout + (self.settle or 0)

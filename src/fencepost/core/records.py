@@ -34,6 +34,31 @@ class Attempt:
     settled_at: int | None = None
 
 
+REQUEST = "request"
+"""Kind of an observation: the digest of the request that leaves under the key, written down before it does."""
+
+REPLY = "reply"
+"""Kind: what came back of an attempt, by its owner or by somebody too late."""
+
+REFERENCE = "reference"
+"""Kind: the remote object's id, known before the call ended."""
+
+LOOK_UP = "look-up"
+"""Kind: the target's answer to our question."""
+
+REPLAYED_FAILURE = "replayed failure"
+"""Kind: a failure that the target stored under the key and repeats; sending the key again cannot help."""
+
+IN_PROGRESS = "in progress"
+"""Kind: the target's word that it is still at work on this very key; costs no attempt."""
+
+STATEMENT = "statement"
+"""Kind: what a person says happened, or did not."""
+
+ASK_AGAIN = "ask again"
+"""Kind: a person wants the target asked anew, whatever it answered so far."""
+
+
 @dataclass(slots=True)
 class Observation:
     """Something seen, by whoever saw it; appended, never changed.

@@ -13,20 +13,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fencepost.core.contract import Contract
-from fencepost.core.records import Attempt, Observation, Operation
+from fencepost.core.records import ASK_AGAIN, IN_PROGRESS, LOOK_UP, REPLAYED_FAILURE, Attempt, Observation, Operation
 from fencepost.core.retry import budget_left
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome
 
 LOOKUPS_WITHOUT_ANSWER = 5
 """So many look-ups in a row that cannot tell, and a person is asked."""
-
-LOOK_UP = "look-up"
-REPLAYED_FAILURE = "replayed failure"
-IN_PROGRESS = "in progress"
-ASK_AGAIN = "ask again"
-"""The kinds of observations that a decision rests on: an answer of the target to our question; a failure that it
-stored under the key and repeats; its word that it is still at work on this very key, which costs no attempt; a
-person's wish that the target be asked anew, whatever it answered so far."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,18 @@ the evidence. Turning the end of a body into an outcome is `sending`; the transp
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fencepost.core.classify import Reading
 from fencepost.core.contract import Contract
 from fencepost.core.errors import FencepostError, NotOwner
+from fencepost.core.identity import canonical
+from fencepost.core.records import REFERENCE, REQUEST
 from fencepost.core.states import Outcome
 from fencepost.effects.classifiers import read_client_error
 from fencepost.effects.deadline import Guard
@@ -21,9 +26,11 @@ from fencepost.effects.exchange import SendFacts
 from fencepost.effects.http import Http, SyncHttp
 
 if TYPE_CHECKING:
-    from fencepost.effects.declare import KeyArgument, KeyHeader
+    from fencepost.core.records import Operation
+    from fencepost.effects.declare import Effect, KeyArgument, KeyHeader
     from fencepost.effects.model import Model, ModelStep, SyncModel
     from fencepost.effects.outside import Outside, Target
+    from fencepost.store.journal import Ticket
 
 E = TypeVar("E", bound=Exception)
 
@@ -31,90 +38,126 @@ NOT_COUNTABLE = None
 """Physical sends of a client that neither `call.http` nor `call.sending()` has seen."""
 
 
+class Keeper(Protocol):
+    """Makes what a body learns in mid-call durable."""
+
+    def note(self, operation: Operation, attempt: int, kind: str, evidence: str) -> Ticket:
+        """Append an observation to the operation; the ticket is done when it is durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all attempts of one run's life share.
+
+    `permission` raises `NotOwner` when no send may start; `now` is the store's clock.
+    """
+
+    outside: Outside
+    permission: Callable[[], None]
+    now: Callable[[], int]
+    generation: int
+    principal: str | None
+    keeper: Keeper | None = None
+
+
 class Attempting:
-    """One attempt of one step: its identity, its permission to send, and what is known of what it sent."""
+    """One attempt of one step: its identity, its permission to send, and what is known of what it sent.
+
+    `operation` is the ledger's record of an effect; reads, computations and model steps have none and may not write.
+    """
 
     __slots__ = (
+        "_facts",
         "attempt",
         "contract",
         "deadline",
+        "effect",
         "evidence",
-        "facts",
-        "generation",
         "issued",
-        "keeper",
-        "key",
-        "known_digest",
+        "late",
         "may_write",
         "model_step",
-        "now",
-        "outside",
-        "permission",
+        "operation",
         "position",
-        "principal",
         "reference",
         "replayed",
-        "send_key",
         "sendings",
-        "target",
+        "site",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - built once per step on the hot path
         self,
-        *,
+        site: Site,
         position: str,
-        key: str,
         attempt: int,
-        generation: int,
         deadline: int,
-        principal: str | None,
         contract: Contract,
-        outside: Outside,
-        permission: Callable[[], None],
-        keeper: Keeper | None,
-        now: Callable[[], int],
-        may_write: bool = True,
+        operation: Operation | None = None,
+        effect: Effect[..., Any] | None = None,
     ) -> None:
+        self.site = site
         self.position = position
-        self.key = key
         self.attempt = attempt
-        self.generation = generation
         self.deadline = deadline
-        self.principal = principal
         self.contract = contract
-        self.outside = outside
-        self.permission = permission
-        self.keeper = keeper
-        self.now = now
-        self.may_write = may_write
-        self.facts = SendFacts()
-        self.send_key: KeyHeader | KeyArgument | None = None
-        self.target: Target | None = None
-        self.known_digest: str | None = None
-        self.model_step: ModelStep[..., Any] | None = None
+        self.operation = operation
+        self.effect = effect
+        self.may_write = operation is not None
         self.sendings = 0
-        self.issued: list[tuple[BaseException, Reading]] = []
-        self.evidence: dict[str, Any] | None = None
         self.replayed = False
+        self._facts: SendFacts | None = None
+        self.model_step: ModelStep[..., Any] | None = None
+        self.issued: tuple[BaseException, Reading] | None = None
+        self.evidence: dict[str, Any] | None = None
         self.reference: str | None = None
+        self.late: Callable[[Future[Any]], None] | None = None
+
+    @property
+    def key(self) -> str:
+        """The operation's key; empty for steps that have none."""
+        return "" if self.operation is None else self.operation.key
+
+    @property
+    def facts(self) -> SendFacts:
+        """What `call.http` has sent in this attempt."""
+        if self._facts is None:
+            self._facts = SendFacts()
+        return self._facts
+
+    @property
+    def send_key(self) -> KeyHeader | KeyArgument | None:
+        """How the key travels."""
+        return None if self.effect is None else self.effect.send_key
+
+    @property
+    def target(self) -> Target | None:
+        """The outside system that the effect names."""
+        name = None if self.effect is None else self.effect.declared.target
+        return None if name is None else self.site.outside.target(name)
+
+    @property
+    def known_digest(self) -> str | None:
+        """The digest of the request that an attempt of this operation has declared already."""
+        for seen in self.operation.observations if self.operation is not None else ():
+            if seen.kind == REQUEST:
+                return str(json.loads(seen.evidence)["digest"])
+        return None
 
     def check_permission(self) -> None:
         """Raise `LeaseLost` or another `NotOwner` if this process may start no send now; nothing has been sent."""
         try:
-            self.permission()
+            self.site.permission()
         except NotOwner as error:
             raise self.issue(error, Reading(Outcome.NOT_APPLIED, retryable=True)) from None
 
     def issue(self, error: E, reading: Reading) -> E:
         """Note what an error of ours proves, so that the same error, let through by the body, proves it."""
-        self.issued.append((error, reading))
+        self.issued = (error, reading)
         return error
 
     def proof_in(self, error: BaseException) -> Reading | None:
         """What was noted for `error`, if it is one of ours and the last thing that happened in this attempt."""
-        if self.issued and self.issued[-1][0] is error:
-            return self.issued[-1][1]
-        return None
+        return self.issued[1] if self.issued is not None and self.issued[0] is error else None
 
     def note_reply(self, evidence: dict[str, Any], *, replayed: bool) -> None:
         """Keep the raw reply of the write as evidence."""
@@ -128,18 +171,26 @@ class Attempting:
     @property
     def sends(self) -> int | None:
         """Physical sends seen in this attempt; None: not countable."""
-        seen = self.facts.sends + self.sendings
-        return seen if seen or self.issued else NOT_COUNTABLE
+        if self._facts is None:
+            return self.sendings or (NOT_COUNTABLE if self.issued is None else 0)
+        return self._facts.sends + self.sendings
 
-    async def declare(self, method: str, url: str, digest: str) -> None:
-        """Write down which request leaves under the key, before it does."""
-        if self.keeper is not None:
-            await self.keeper.request_declared(self, method, url, digest)
+    async def note(self, kind: str, evidence: dict[str, Any]) -> None:
+        """Make something learnt in mid-call durable before going on."""
+        ticket = self._noted(kind, evidence)
+        if ticket is not None:
+            await ticket
 
-    def declare_blocking(self, method: str, url: str, digest: str) -> None:
-        """As `declare`, from a thread."""
-        if self.keeper is not None:
-            self.keeper.request_declared_blocking(self, method, url, digest)
+    def note_blocking(self, kind: str, evidence: dict[str, Any]) -> None:
+        """As `note`, from a thread."""
+        ticket = self._noted(kind, evidence)
+        if ticket is not None:
+            ticket.wait()
+
+    def _noted(self, kind: str, evidence: dict[str, Any]) -> Ticket | None:
+        if self.site.keeper is None or self.operation is None:
+            return None
+        return self.site.keeper.note(self.operation, self.attempt, kind, canonical(evidence))
 
     @contextmanager
     def sending(self) -> Iterator[None]:
@@ -155,31 +206,11 @@ class Attempting:
         try:
             yield
         except Exception as error:
-            reading = read_client_error(error, self.contract, now=self.now())
-            if reading is not None and self.sendings == 1 and self.facts.sends == 0:
+            reading = read_client_error(error, self.contract, now=self.site.now())
+            if reading is not None and self.sendings == 1 and self._facts is None:
                 # The one send of this attempt: what its client says of it is what the attempt proves.
                 self.issue(error, reading)
             raise
-
-
-class Keeper:
-    """Makes what a body learns in mid-call durable; the engine and the ledger each have one."""
-
-    async def request_declared(self, attempting: Attempting, method: str, url: str, digest: str) -> None:
-        """The digest of the request that is about to leave."""
-        raise NotImplementedError
-
-    def request_declared_blocking(self, attempting: Attempting, method: str, url: str, digest: str) -> None:
-        """As `request_declared`, from a thread."""
-        raise NotImplementedError
-
-    async def reference_known(self, attempting: Attempting, reference: str) -> None:
-        """The remote object's id, known before the call ends."""
-        raise NotImplementedError
-
-    def reference_known_blocking(self, attempting: Attempting, reference: str) -> None:
-        """As `reference_known`, from a thread."""
-        raise NotImplementedError
 
 
 class _Face:
@@ -203,7 +234,7 @@ class _Face:
     @property
     def generation(self) -> int:
         """Generation of the run's ownership under which this attempt was dispatched."""
-        return self._attempting.generation
+        return self._attempting.site.generation
 
     @property
     def deadline(self) -> int:
@@ -213,7 +244,7 @@ class _Face:
     @property
     def principal(self) -> str | None:
         """On whose behalf the run acts."""
-        return self._attempting.principal
+        return self._attempting.site.principal
 
     @contextmanager
     def sending(self) -> Iterator[None]:
@@ -255,8 +286,7 @@ class Call(_Face):
     async def remember(self, reference: str) -> None:
         """Store the remote object's id as soon as it is known, also in mid-call."""
         self._attempting.reference = reference
-        if self._attempting.keeper is not None:
-            await self._attempting.keeper.reference_known(self._attempting, reference)
+        await self._attempting.note(REFERENCE, {"reference": reference})
 
 
 class SyncCall(_Face):
@@ -285,5 +315,4 @@ class SyncCall(_Face):
     def remember(self, reference: str) -> None:
         """Store the remote object's id as soon as it is known, also in mid-call."""
         self._attempting.reference = reference
-        if self._attempting.keeper is not None:
-            self._attempting.keeper.reference_known_blocking(self._attempting, reference)
+        self._attempting.note_blocking(REFERENCE, {"reference": reference})

@@ -204,6 +204,11 @@ class Effect(Step[P, R_co]):
         """The canonical text of a result, with its copy. Raises `ValueRefused`."""
         return Carried(*self.results.carry(value))
 
+    @property
+    def can_load(self) -> bool:
+        """Whether a result can be read by its reference."""
+        return self.declared.load is not None
+
     def reference_of(self, value: Any) -> str | None:
         """The remote object's id in a result: the declared attribute or key, or what the declared function says."""
         declared = self.declared.reference

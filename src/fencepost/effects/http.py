@@ -19,6 +19,7 @@ from pydantic_core import to_jsonable_python
 from fencepost.core.classify import Reading, read_status
 from fencepost.core.errors import Misuse, Permanent, RateLimited, StepError, Transient, Unresolved
 from fencepost.core.identity import canonical
+from fencepost.core.records import REQUEST
 from fencepost.core.retry import retry_after
 from fencepost.core.states import Outcome
 from fencepost.effects.declare import KeyArgument, KeyHeader
@@ -26,6 +27,7 @@ from fencepost.effects.transport import Headers, Params, RawReply, is_write, out
 
 if TYPE_CHECKING:
     from fencepost.effects.call import Attempting
+
 
 EVIDENCE_BODY_CHARACTERS_MAX = 500
 """How much of a refusal's body is kept as evidence beside its digest."""
@@ -76,6 +78,10 @@ class Prepared:
     def is_write(self) -> bool:
         """Whether it may change something at the target."""
         return is_write(self.method)
+
+    def declared(self) -> dict[str, str]:
+        """What is written down before it leaves: whatever else may go under the key is refused from then on."""
+        return {"method": self.method, "url": self.url, "digest": self.digest}
 
 
 class Rules:
@@ -167,7 +173,9 @@ class Rules:
         raise attempting.issue(error, reading) if prepared.is_write else error
 
     def _reading(self, raw: RawReply) -> Reading:
-        wait = retry_after(raw.headers.get("retry-after"), now=self._attempting.now(), date=raw.headers.get("date"))
+        wait = retry_after(
+            raw.headers.get("retry-after"), now=self._attempting.site.now(), date=raw.headers.get("date")
+        )
         return read_status(self._attempting.contract, raw.status, retry_after=wait, in_progress=_in_progress(raw))
 
     def failed(self, prepared: Prepared, error: Exception) -> Exception:
@@ -257,10 +265,10 @@ class Http:
         """
         prepared = self._rules.prepare(method, url, json=json, content=content, headers=headers, params=params)
         if self._rules.admit(prepared):
-            await self._attempting.declare(prepared.method, prepared.url, prepared.digest)
+            await self._attempting.note(REQUEST, prepared.declared())
             self._attempting.check_permission()
         try:
-            raw = await self._attempting.outside.async_door().request(
+            raw = await self._attempting.site.outside.async_door().request(
                 prepared.method,
                 prepared.url,
                 deadline=self._attempting.deadline,
@@ -316,10 +324,10 @@ class SyncHttp:
         """As `Http.request`, blocking."""
         prepared = self._rules.prepare(method, url, json=json, content=content, headers=headers, params=params)
         if self._rules.admit(prepared):
-            self._attempting.declare_blocking(prepared.method, prepared.url, prepared.digest)
+            self._attempting.note_blocking(REQUEST, prepared.declared())
             self._attempting.check_permission()
         try:
-            raw = self._attempting.outside.sync_door().request(
+            raw = self._attempting.site.outside.sync_door().request(
                 prepared.method,
                 prepared.url,
                 deadline=self._attempting.deadline,

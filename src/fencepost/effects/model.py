@@ -98,7 +98,7 @@ class _Asking:
 
     def _begin(self, prompt: str, text: str) -> tuple[Source, Question]:
         step, attempting = self._step, self._attempting
-        source = attempting.outside.model
+        source = attempting.site.outside.model
         if source is None:
             raise Misuse(
                 "no model is configured",
@@ -131,12 +131,12 @@ class Model(_Asking):
         attempting = self._attempting
         try:
             # Its own facts: a question is no write of the attempt, and is not counted as one.
-            reply = await attempting.outside.async_door().request(
+            reply = await attempting.site.outside.async_door().request(
                 "POST", posting.url, deadline=attempting.deadline, headers=posting.headers, content=posting.content
             )
         except Exception as error:
             raise source.no_answer(error) from error
-        return self._step.parse(source.answer_in(reply, now=attempting.now()))  # type: ignore[no-any-return]  # as above
+        return self._step.parse(source.answer_in(reply, now=attempting.site.now()))  # type: ignore[no-any-return]  # as above
 
 
 class SyncModel(_Asking):
@@ -152,12 +152,12 @@ class SyncModel(_Asking):
         posting = source.posting(question)
         attempting = self._attempting
         try:
-            reply = attempting.outside.sync_door().request(
+            reply = attempting.site.outside.sync_door().request(
                 "POST", posting.url, deadline=attempting.deadline, headers=posting.headers, content=posting.content
             )
         except Exception as error:
             raise source.no_answer(error) from error
-        return self._step.parse(source.answer_in(reply, now=attempting.now()))  # type: ignore[no-any-return]  # as above
+        return self._step.parse(source.answer_in(reply, now=attempting.site.now()))  # type: ignore[no-any-return]  # as above
 
 
 # -- the step -----------------------------------------------------------------------------------------------------

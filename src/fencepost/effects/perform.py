@@ -14,11 +14,8 @@ from typing import Any, NamedTuple, Protocol
 
 from fencepost.core.classify import Reading
 from fencepost.core.errors import ErrorRecord, ValueRefused
-from fencepost.core.records import Attempt, Observation
+from fencepost.core.records import IN_PROGRESS, LOOK_UP, REPLAYED_FAILURE, REPLY, Attempt, Observation
 from fencepost.core.recovery import (
-    IN_PROGRESS,
-    LOOK_UP,
-    REPLAYED_FAILURE,
     Dispatch,
     GiveUp,
     Hold,
@@ -62,6 +59,12 @@ class Ask(NamedTuple):
     entry: Entry
 
 
+class Load(NamedTuple):
+    """Read the missing result of an operation that is known to have happened, by its reference."""
+
+    entry: Entry
+
+
 class Rest(NamedTuple):
     """Keep the run and come back at `until` (store clock); answered False if it cannot be kept so long."""
 
@@ -82,7 +85,7 @@ class Sent:
 
 
 LookedUp = Found[Any] | Absent | Inconclusive | Conflicting
-Need = Record | Send | Ask | Rest
+Need = Record | Send | Ask | Load | Rest
 
 
 class Door(Protocol):
@@ -94,6 +97,13 @@ class Door(Protocol):
     def reference_of(self, value: Any) -> str | None:
         """The remote object's id in a result, where the effect declares one."""
 
+    @property
+    def can_load(self) -> bool:
+        """Whether a result can be read by its reference."""
+
+
+Delivery = Callable[[str], int | None]
+
 
 class Clock(Protocol):
     """Where `perform` gets the time and its draws from."""
@@ -101,15 +111,15 @@ class Clock(Protocol):
     def now(self) -> int:
         """The store's clock, for what is written down."""
 
-    def moment(self) -> Moment:
+    def moment(self, owned_since: int, scope: str) -> Moment:
         """Now, for decisions.
 
-        The later of the store's clock and its highest stored time, and how long the asker has owned the run, or how
-        long ago its own send ended.
+        The later of the store's clock and its highest stored time; how long ago on the boot-time clock `owned_since`
+        was; and where a key is valid now.
         """
 
-    def send_ended(self) -> None:
-        """The asker's own send is over: what it owns of this operation counts from now."""
+    def boot_now(self) -> int:
+        """The boot-time clock, in microseconds."""
 
     def draw(self) -> float:
         """A draw in [0, 1) for the jitter."""
@@ -161,11 +171,29 @@ class Superseded(Conclusion):
 class Performance:
     """One operation being led; see `perform`."""
 
-    def __init__(self, entry: Entry, door: Door, clock: Clock, delivery: Callable[[], int | None]) -> None:
+    __slots__ = (
+        "clock",
+        "delivery",
+        "door",
+        "entry",
+        "last_error",
+        "moves",
+        "observations",
+        "owned_since",
+        "position",
+        "scope",
+    )
+
+    def __init__(
+        self, entry: Entry, door: Door, clock: Clock, delivery: Delivery, *, owned_since: int, position: str, scope: str
+    ) -> None:
         self.entry = entry
         self.door = door
         self.clock = clock
         self.delivery = delivery
+        self.owned_since = owned_since
+        self.position = position
+        self.scope = scope
         self.moves: list[Move] = []
         self.observations: list[Observe] = []
         self.last_error: BaseException | None = None
@@ -186,7 +214,7 @@ class Performance:
         entry = self.entry
         while True:
             concluded: Conclusion | None = None
-            match decide(entry.operation, entry.contract, self.clock.moment()):
+            match decide(entry.operation, entry.contract, self._moment()):
                 case Dispatch():
                     moves = [*self._flush(), *entry.dispatch(self.clock.now())]
                     answer: Answer = yield Record(moves, self._seen())
@@ -194,7 +222,7 @@ class Performance:
                         return Superseded(answer=answer)
                     concluded = self._take_in((yield Send(entry, entry.operation.attempts[-1])))
                 case LookUp():
-                    began = self.clock.moment()
+                    began = self._moment()
                     concluded = self._take_answer((yield Ask(entry)), began)
                 case Pause(until=until, why=why, owning=owning):
                     if not owning or not (yield from self._rest(until)):
@@ -205,7 +233,7 @@ class Performance:
                     self.moves.append(entry.move(OperationEvent.REFUSE, self.clock.now()))
                     return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words())
                 case _:
-                    return self._recorded()
+                    return (yield from self._recorded())
             if concluded is not None:
                 return concluded
 
@@ -221,7 +249,8 @@ class Performance:
 
     def _take_in(self, sent: Sent) -> Conclusion | None:
         """Take in what a body's run proves; None: not concluded, decide again."""
-        self.clock.send_ended()
+        # Our own send is over: what we own of this operation counts from now.
+        self.owned_since = self.clock.boot_now()
         attempt = self.entry.operation.attempts[-1]
         if sent.error is None:
             return self._applied(sent, attempt.number)
@@ -239,7 +268,7 @@ class Performance:
             outcome = Result(error=error_record(refused).as_text(), reference=sent.reference)
             self.moves += self.entry.settle([proof], now, retryable=False, outcome=outcome)
             return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(refused))
-        outcome = Result(result=carried.text, reference=reference, delivered=self.delivery())
+        outcome = Result(result=carried.text, reference=reference, delivered=self.delivery(self.position))
         self.moves += self.entry.settle([proof], now, retryable=False, outcome=outcome)
         if self.entry.operation.conflict:
             return Stopped(self._flush(), self._seen(), HoldReason.CONFLICT.value, "more than one attempt was applied")
@@ -257,7 +286,7 @@ class Performance:
         proof = Proof(number, reading.outcome, sent.evidence, sent.sends)
         self.moves += self.entry.settle([proof], now, retryable=reading.retryable, outcome=outcome)
         if sent.replayed or reading.outcome is Outcome.UNRESOLVED:
-            kind = REPLAYED_FAILURE if sent.replayed else IN_PROGRESS if reading.in_progress else "reply"
+            kind = REPLAYED_FAILURE if sent.replayed else IN_PROGRESS if reading.in_progress else REPLY
             self.observations.append(self.entry.observe(Observation(kind, None, sent.evidence, now, attempt=number)))
         if self.entry.operation.state is not OperationState.FAILED:
             return None
@@ -267,7 +296,7 @@ class Performance:
 
     def _raised(self, record: ErrorRecord, now: int) -> Concluded:
         """The operation has failed for good: its error is delivered in the same commit."""
-        number = self.delivery()
+        number = self.delivery(self.position)
         if number is not None:
             self.moves.append(self.entry.deliver(number, now))
         return Concluded(self._flush(), self._seen(), now, None, record)
@@ -305,19 +334,18 @@ class Performance:
         except ValueRefused as refused:
             self.moves += self.entry.prove_happened(evidence, now, Result(reference=found.reference))
             return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(refused))
-        outcome = Result(result=carried.text, reference=reference, delivered=self.delivery())
+        outcome = Result(result=carried.text, reference=reference, delivered=self.delivery(self.position))
         self.moves += self.entry.prove_happened(evidence, now, outcome)
         if self.entry.operation.conflict:
             return Stopped(self._flush(), self._seen(), HoldReason.CONFLICT.value, "a refused attempt is found applied")
         return Concluded(self._flush(), self._seen(), now, carried)
 
-    def _recorded(self) -> Conclusion:
+    def _recorded(self) -> Generator[Need, Any, Conclusion]:
         """The operation was final already, settled by late evidence or a person: hand on what is recorded."""
         operation = self.entry.operation
         if operation.state is OperationState.SUCCEEDED and operation.result is None:
-            return Stopped(self._flush(), self._seen(), RESULT_MISSING, "")
-        number = self.delivery()
-        now = self.clock.now()
+            return (yield from self._load())
+        number, now = self.delivery(self.position), self.clock.now()
         if number is not None and not operation.delivered:
             self.moves.append(self.entry.deliver(number, now))
         if operation.state is OperationState.SUCCEEDED:
@@ -325,6 +353,26 @@ class Performance:
         stored = operation.error and ErrorRecord.from_text(operation.error)
         error = stored or ErrorRecord("fencepost.core.errors.Permanent", f"the operation is {operation.state}")
         return Concluded(self._flush(), self._seen(), now, None, error)
+
+    def _load(self) -> Generator[Need, Any, Conclusion]:
+        """It happened, and its result is missing: read it by its reference where the effect can (`protocol` A8)."""
+        reference = self.entry.operation.reference
+        if not self.door.can_load or reference is None:
+            return Stopped(self._flush(), self._seen(), RESULT_MISSING, "settle it again with its result")
+        sent: Sent = yield Load(self.entry)
+        if sent.error is not None:
+            return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(sent.error))
+        try:
+            carried = self.door.carry_result(sent.value)
+        except ValueRefused as refused:
+            return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(refused))
+        now = self.clock.now()
+        outcome = Result(result=carried.text, delivered=self.delivery(self.position))
+        self.moves.append(self.entry.move(OperationEvent.APPLY, now, outcome))
+        return Concluded(self._flush(), self._seen(), now, carried)
+
+    def _moment(self) -> Moment:
+        return self.clock.moment(self.owned_since, self.scope)
 
     # -- what is pending ------------------------------------------------------------------------------------------
 
@@ -341,12 +389,21 @@ class Performance:
 
 
 def perform(
-    entry: Entry, door: Door, clock: Clock, delivery: Callable[[], int | None], *, new: bool
+    entry: Entry,
+    door: Door,
+    clock: Clock,
+    delivery: Delivery,
+    *,
+    owned_since: int,
+    position: str,
+    scope: str,
+    new: bool,
 ) -> Generator[Need, Any, Conclusion]:
     """Lead the operation of `entry` as far as it goes now.
 
-    `new`: it has no row yet. `delivery` gives its place in the run's order of deliveries at the moment it concludes
-    (None: its result is not delivered to the workflow). The caller delivers a `Concluded` in the same tick.
+    `owned_since`: when on the boot-time clock its run was claimed. `scope`: where its key is valid now. `new`: it has
+    no row yet. `delivery` gives the place in the run's order of deliveries of an answer at `position` at the moment it
+    concludes (None: it is delivered to nobody). The caller delivers a `Concluded` in the same tick.
     """
-    performance = Performance(entry, door, clock, delivery)
+    performance = Performance(entry, door, clock, delivery, owned_since=owned_since, position=position, scope=scope)
     return performance.new() if new else performance.go_on()

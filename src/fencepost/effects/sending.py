@@ -42,18 +42,37 @@ async def run_async(bound: Bound[Any], attempting: Attempting, executor: Executo
             if step.is_async:
                 value = await step.body(Call(attempting), *bound.args, **bound.kwargs)
             else:
-                value = await _in_thread(executor, step.body, SyncCall(attempting), bound.args, bound.kwargs)
+                value = await _in_thread(executor, step.body, attempting, bound.args, bound.kwargs)
     except Exception as error:  # noqa: BLE001 - whatever a body raises is read, never guessed about
         return failed(attempting, error)
     return returned(attempting, value)
 
 
+async def load_async(load: Callable[..., Any], reference: str, attempting: Attempting, executor: Executor) -> Sent:
+    """Read a result by its reference."""
+    try:
+        async with asyncio.timeout(attempting.contract.timeout / SECOND):
+            if asyncio.iscoroutinefunction(load):
+                value = await load(Call(attempting), reference)
+            else:
+                value = await _in_thread(executor, load, attempting, (reference,), {})
+    except Exception as error:  # noqa: BLE001 - as above
+        return failed(attempting, error)
+    return returned(attempting, value)
+
+
 async def _in_thread(
-    executor: Executor, body: Callable[..., Any], call: SyncCall, args: tuple[Any, ...], kwargs: dict[str, Any]
+    executor: Executor, body: Callable[..., Any], attempting: Attempting, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     context = contextvars.copy_context()
-    work = functools.partial(context.run, body, call, *args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(executor, work)
+    work = executor.submit(context.run, functools.partial(body, SyncCall(attempting), *args, **kwargs))
+    try:
+        return await asyncio.wrap_future(work)
+    except asyncio.CancelledError:
+        # A thread cannot be stopped. What it brings after its time is no answer any more, but it is evidence.
+        if attempting.late is not None and not work.cancel():
+            work.add_done_callback(attempting.late)
+        raise
 
 
 def returned(attempting: Attempting, value: Any) -> Sent:
@@ -84,7 +103,7 @@ def _reading(attempting: Attempting, error: Exception) -> Reading:
         return proof
     if isinstance(error, NotSent):
         return Reading(Outcome.NOT_APPLIED, retryable=False)
-    known = read_client_error(error, attempting.contract, now=attempting.now())
+    known = read_client_error(error, attempting.contract, now=attempting.site.now())
     if known is not None:
         # It was not inside `call.sending()`, so nobody counted what else the body sent: a pause, but no proof.
         return Reading(Outcome.UNRESOLVED, known.retryable, known.retry_after)
@@ -107,7 +126,7 @@ async def look_up_async(
             if asyncio.iscoroutinefunction(reconcile):
                 answer = await reconcile(Call(attempting), *args, **kwargs)
             else:
-                answer = await _in_thread(executor, reconcile, SyncCall(attempting), args, kwargs)
+                answer = await _in_thread(executor, reconcile, attempting, args, kwargs)
     except Exception as error:  # noqa: BLE001 - a look-up that raises has not answered
         return Inconclusive(f"{type(error).__name__}: {error}")
     return _answer(answer)

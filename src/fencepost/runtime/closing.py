@@ -16,7 +16,7 @@ from fencepost.core.records import Operation, Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.core.transitions import RUN, RunEvent
 from fencepost.effects.failures import error_record
-from fencepost.effects.perform import Later, Stopped, Superseded
+from fencepost.effects.perform import Stopped
 from fencepost.runtime.leftovers import lead_leftover
 from fencepost.store.api import Answer, MoveRun
 
@@ -50,15 +50,8 @@ def _leave(run: Run, move: MoveRun) -> None:
 async def _settle_leftovers(execution: Execution) -> None:
     """Lead every operation that is not known to its outcome; its result is delivered to nobody."""
     for operation in to_settle_first(execution.operations.values()):
-        conclusion = await lead_leftover(execution, operation)
-        execution.moves += conclusion.moves
-        execution.observations += conclusion.observations
-        if isinstance(conclusion, Later):
-            execution.later[operation.position] = conclusion
-        elif isinstance(conclusion, Stopped):
-            execution.stopped, execution.stopped_at = conclusion, operation.position
-        elif isinstance(conclusion, Superseded):
-            execution.refused = conclusion.answer
+        execution.note(operation.position, await lead_leftover(execution, operation))
+        if execution.refused is not None:
             return
 
 
@@ -72,6 +65,9 @@ def _last_move(execution: Execution) -> MoveRun:
     if execution.driver.ending is None or execution.later:
         wake_at = execution.positions.wake_at(later.until for later in execution.later.values())
         return move_run(execution, RunEvent.WAIT, wake_at=wake_at)
+    if execution.report is not None and execution.state is RunState.RUNNING:
+        # Compensated in an earlier life and held since: it ends as what it is, never clean.
+        execution.moves.append(move_run(execution, RunEvent.COMPENSATE, keep_lease=True))
     return _end(execution)
 
 

@@ -14,15 +14,15 @@ from fencepost.core.compensation import may_begin_in, order, to_settle_first
 from fencepost.core.position import effect_position
 from fencepost.core.records import Operation
 from fencepost.core.recovery import in_the_way
-from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState
+from fencepost.core.states import OperationState, RunState
 from fencepost.core.transitions import RunEvent
 from fencepost.effects.declare import Bound, Effect, Stands
 from fencepost.effects.entry import Entry
-from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded, perform
+from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.runtime.closing import move_run
 from fencepost.runtime.intent import new_operation
-from fencepost.runtime.leftovers import effect_named, lead_leftover
-from fencepost.runtime.performing import Hands, RunClock, rest
+from fencepost.runtime.leftovers import effect_named, lead_leftover, nobody
+from fencepost.runtime.performing import rest
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ async def _may_not_begin(
         return CompensatedEffect(
             operation.position, "not settled", operation.reference, f"{unknown[0].position} is unknown"
         )
-    clock = RunClock(execution.host, execution.owned_since, operation.scope)
-    until = execution.host.store.now() + may_begin_in(operation, effect.contract, clock.moment())
+    moment = execution.host.moment(execution.owned_since, operation.scope)
+    until = execution.host.store.now() + may_begin_in(operation, effect.contract, moment)
     if await rest(execution, until):
         return None
     return Later(until=until, why="an old request of the effect may still land")
@@ -138,29 +138,23 @@ async def _lead(
     result = None if operation.result is None else effect.results.decode(operation.result)
     bound: Bound[Any] = Bound(undo, (*args, *kwargs.values(), result, operation.reference), {})
     bound.performed = True
-    scope = execution.host.outside.scope(undo.declared.scope, undo.declared.target)
     if known is None:
         run = execution.history.run
         entry = new_operation(
-            run, bound, step=PREFIX + operation.step, item=operation.item, scope=scope, owner=execution.owner
+            run,
+            bound,
+            step=PREFIX + operation.step,
+            item=operation.item,
+            scope=execution.host.scope_of(undo),
+            owner=execution.owner,
         )
         entry.operation.compensates = operation.position
         execution.operations[entry.operation.position] = entry.operation
     else:
         bound.args, bound.kwargs = undo.arguments.decode(known.request)
         entry = Entry(known, undo.contract, execution.owner)
-    clock = RunClock(execution.host, execution.owned_since, scope)
-    needs = perform(entry, undo, clock, _nobody, new=known is None)
-    execution.open[entry.operation.position] = entry
-    conclusion = await Hands(execution.host, execution, bound).lead(needs)
-    if entry.operation.state in FINAL_OPERATION_STATES:
-        execution.open.pop(entry.operation.position, None)
-    return conclusion
+    return await execution.lead(entry, bound, nobody, new=known is None)
 
 
 def _message(operation: Operation) -> str:
     return operation.error or ""
-
-
-def _nobody() -> None:
-    return None

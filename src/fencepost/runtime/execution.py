@@ -35,15 +35,16 @@ from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunSta
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import work_out
 from fencepost.effects.entry import Entry, Owner
-from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded, perform
+from fencepost.effects.perform import Concluded, Conclusion, Delivery, Later, Stopped, Superseded, perform
 from fencepost.runtime import guard
 from fencepost.runtime.closing import close
 from fencepost.runtime.compensating import compensate
 from fencepost.runtime.intent import new_entry, refused_by_policy
 from fencepost.runtime.late import reports_in, take_in
-from fencepost.runtime.performing import Hands, RunClock
+from fencepost.runtime.leftovers import effect_named, lead_leftover
+from fencepost.runtime.performing import Hands
 from fencepost.runtime.positions import Positions
-from fencepost.runtime.replay import OPERATORS, completions, recorded
+from fencepost.runtime.replay import OPERATORS, compensated, completions, recorded
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.run import Run
 from fencepost.store.api import Answer, Group, Move, Observe
@@ -75,17 +76,22 @@ class Execution:
         self.history = history
         self.owned_since = owned_since
         self.owner = Owner(host.lease.id, history.run.generation, history.run.state.value)
+        self._hands = Hands(host, self)
         self.operations: dict[str, Operation] = {one.position: one for one in history.operations}
         self.positions = Positions(history, self.owner)
         self.moves: list[Move] = []
         self.observations: list[Observe] = []
-        self.open: dict[str, Entry] = {}
-        """Operations that are being led and are not final."""
+        self.open: dict[str, Entry] = {
+            position: Entry(operation, self._contract_of(operation), self.owner)
+            for position, operation in self.operations.items()
+            if operation.state not in FINAL_OPERATION_STATES
+        }
+        """Operations that are not final, whether they are led or were left behind by an earlier life."""
         self.later: dict[str, Later] = {}
         self.stopped: Stopped | None = None
         self.stopped_at: str = ""
         self.state = history.run.state
-        self.report: CompensationReport | None = None
+        self.report: CompensationReport | None = compensated(history)
         self.by_person = False
         self.refused: Answer | None = None
         self.draining = False
@@ -108,17 +114,27 @@ class Execution:
 
     async def live(self) -> Fate:
         """Do what can be done now; returns why it ended here."""
+        try:
+            return await self._live()
+        finally:
+            self.draining = True
+            if self._lanes:  # after an error of this process: what is in flight still ends, and begins nothing
+                await asyncio.wait(self._lanes)
+            self.driver.close()
+            del self._hands  # they point back here, and only the garbage collector could free the run
+
+    async def _live(self) -> Fate:
         wanted = self._wanted_by_person()
         if wanted is not None:
-            self._conclude_for_person(await compensate(self, wanted))
+            self.note(OPERATORS, await compensate(self, wanted))
         else:
             await self._lane(self._act(self._replay()))
-        while self._lanes:
-            await asyncio.wait(self._lanes, return_when=asyncio.FIRST_COMPLETED)
+        while self._lanes or await self._settle_in_the_way():
+            if self._lanes:
+                await asyncio.wait(self._lanes, return_when=asyncio.FIRST_COMPLETED)
             await self._lane(self._unblocked())
         if self.refused is None and not self.changed:
             await close(self)
-        self.driver.close()
         await self._report_late()
         if self.refused is None and self.changed:
             await self.record([], [])
@@ -131,38 +147,37 @@ class Execution:
         """The compensation that a person has started and that is not done: the workflow's code has no part in it."""
         for step in self.history.steps:
             if step.position.startswith(OPERATORS) and step.state is StepState.OPEN:
-                self.by_person = True
+                self.by_person, self.report = True, None
                 return CompensateAsk(step.position, str(json.loads(step.detail or "{}").get("why", "")))
         return None
-
-    def _conclude_for_person(self, conclusion: Conclusion) -> None:
-        self.moves += conclusion.moves
-        self.observations += conclusion.observations
-        if isinstance(conclusion, Later):
-            self.later[OPERATORS] = conclusion
-        elif isinstance(conclusion, Stopped):
-            self.stopped = conclusion
-        elif isinstance(conclusion, Superseded):
-            self.refused = conclusion.answer
 
     @property
     def delivered(self) -> int:
         """Number of answers delivered to the workflow."""
         return self.history.run.delivered if self.by_person else self.driver.delivered
 
+    async def _settle_in_the_way(self) -> bool:
+        """Lead an unknown operation that nobody waits for and that keeps others from beginning; False: none does."""
+        if not self._blocked or self.is_over():
+            return False
+        waited_for = {ask.position for ask in self.driver.waiting()}
+        for position, entry in self.open.items():
+            unknown = entry.operation.state is OperationState.UNKNOWN
+            if unknown and position not in waited_for and position not in self.later:
+                self.note(position, await lead_leftover(self, entry.operation))
+                return True
+        return False
+
     async def _report_late(self) -> None:
         """Let what this owner saw settle what its heir does not know; its authority is gone, its evidence is not."""
         for group in self._refused_groups:
             for report in reports_in(group):
-                contract = self.open_contract(report.position)
-                if contract is not None:
-                    await asyncio.to_thread(take_in, self.host.store, report, contract, seen=True)
+                contract = self._contract_of(self.operations[report.position])
+                await asyncio.to_thread(take_in, self.host.store, report, contract, seen=True)
 
-    def open_contract(self, position: str) -> Contract | None:
-        """The contract of the effect that stands at a position, if the workflow still refers to it."""
-        operation = self.operations.get(position)
-        names = {effect.name: effect.contract for effect in self.workflow.effects}
-        return None if operation is None else names.get(operation.effect)
+    def _contract_of(self, operation: Operation) -> Contract:
+        effect = effect_named(self, operation.effect)
+        return Contract(operation.effect) if effect is None else effect.contract
 
     def _replay(self) -> list[Ask]:
         """Bring the workflow to where it stood, and deliver a cancel that was accepted meanwhile."""
@@ -177,9 +192,9 @@ class Execution:
         asks = self.driver.waiting()
         run = self.history.run
         if run.state is RunState.CANCELLING and not self.driver.cancelled and self.driver.ending is None:
-            reason = self.positions.cancel_delivered(run, self.driver.delivered + 1, self.host.store.now())
+            reason = self.positions.cancel_delivered(run, self.driver.delivered + 1, self.host.now())
             self.moves += self.positions.flush()
-            asks = self._deliver(Completion(CANCEL, reason, None, self.host.store.now())) + [
+            asks = self._deliver(Completion(CANCEL, reason, None, self.host.now())) + [
                 ask for ask in asks if ask.position in {one.position for one in self.driver.waiting()}
             ]
         return asks
@@ -209,7 +224,7 @@ class Execution:
                 self._withdraw(ask.position)
             elif isinstance(ask, WaitAsk | SleepAsk | ChildAsk):
                 self._withdrawn.discard(ask.position)
-                self.positions.ask(ask, self.host.store.now())
+                self.positions.ask(ask, self.host.now())
             if not pending:
                 pending += self._deliver_due()
         self.moves += self.positions.flush()
@@ -217,18 +232,20 @@ class Execution:
 
     def _deliver_due(self) -> list[Ask | Withdrawn]:
         """Close one wait or sleep whose signal or time has come, and return what the workflow asks for then."""
-        completion = self.positions.next_due(self.host.store.now(), self.driver.delivered + 1)
+        completion = self.positions.next_due(self.host.now(), self.driver.delivered + 1)
         return [] if completion is None else self._deliver(completion)
 
     def _withdraw(self, position: str) -> None:
         self._withdrawn.add(position)
         self.later.pop(position, None)
-        now = self.host.store.now()
+        now = self.host.now()
         if self.positions.withdraw(position, now):
             return
         entry = self.open.get(position)
         if entry is not None and entry.operation.state is OperationState.RESERVED:
+            # Also one that an earlier life reserved and this one has not begun to lead.
             self.moves += entry.withdraw(now)
+            self.open.pop(position)
         self._blocked = [ask for ask in self._blocked if ask.position != position]
 
     def _spawn(self, ask: StepAsk | CompensateAsk) -> None:
@@ -250,6 +267,8 @@ class Execution:
 
     async def _step(self, ask: StepAsk) -> StepAsk | CompensateAsk | None:
         bound: Bound[Any] = ask.call  # type: ignore[assignment]  # the facade hands in bound steps
+        if ask.position in self._withdrawn:
+            return None  # nothing new begins in a branch that was cancelled before its lane came to run
         if ask.kind != "effect":
             return await self._work_out(ask, bound)
         if self._must_wait(ask, bound):
@@ -260,46 +279,48 @@ class Execution:
             if operation is None:
                 conclusion = await self._new(ask, bound)
             else:
-                conclusion = await self._known(ask, bound, operation)
+                conclusion = await self._known(bound, operation)
         except FencepostError as error:
             self.stop(error, at=ask.position)
             return None
         return self._conclude(ask, conclusion)
 
     async def _new(self, ask: StepAsk, bound: Bound[Any]) -> Conclusion:
-        entry, scope = new_entry(self, ask, bound)
+        entry = new_entry(self, ask, bound)
         refusal = refused_by_policy(self, entry, bound)
         if refusal is not None:
             return refusal
         self.operations[ask.position] = entry.operation
-        return await self._lead(entry, bound, ask.position, scope, new=True)
+        return await self.lead(entry, bound, self._number_for, new=True)
 
-    async def _known(self, ask: StepAsk, bound: Bound[Any], operation: Operation) -> Conclusion:
+    async def _known(self, bound: Bound[Any], operation: Operation) -> Conclusion:
         effect = bound.effect
-        entry = Entry(operation, effect.contract, self.owner)
-        scope = self.host.outside.scope(effect.declared.scope, effect.declared.target)
         # The stored request is what every attempt sends; the code's arguments agree with it, or the driver had refused.
         bound.args, bound.kwargs = effect.arguments.decode(operation.request)
-        return await self._lead(entry, bound, ask.position, scope, new=False)
+        return await self.lead(Entry(operation, effect.contract, self.owner), bound, self._number_for, new=False)
 
-    async def _lead(self, entry: Entry, bound: Bound[Any], position: str, scope: str, *, new: bool) -> Conclusion:
-        clock = RunClock(self.host, self.owned_since, scope)
-        needs = perform(entry, bound.effect, clock, lambda: self._number_for(position), new=new)
+    async def lead(self, entry: Entry, bound: Bound[Any], delivery: Delivery, *, new: bool) -> Conclusion:
+        """Lead one operation of the run as far as it goes now."""
+        operation, effect = entry.operation, bound.effect
+        position = operation.position
+        scope = operation.scope if new else self.host.scope_of(effect)
+        needs = perform(
+            entry, effect, self.host, delivery, owned_since=self.owned_since, position=position, scope=scope, new=new
+        )
         self.open[position] = entry
-        conclusion = await Hands(self.host, self, bound).lead(needs)
-        if entry.operation.state in FINAL_OPERATION_STATES:
+        conclusion = await self._hands.lead(needs, bound)
+        if operation.state in FINAL_OPERATION_STATES:
             self.open.pop(position, None)
         return conclusion
 
     async def _work_out(self, ask: StepAsk, bound: Bound[Any]) -> StepAsk | CompensateAsk | None:
-        clock = RunClock(self.host, self.owned_since, "")
         step = self.positions.steps.get(ask.position)
         run = self.history.run
         needs = work_out(
-            step, bound, ask.position, run.no, self.owner, clock, lambda: self._number_for(ask.position),
+            step, bound, ask.position, run.no, self.owner, self.host, lambda: self._number_for(ask.position),
             principal=run.principal, steps=self.positions.steps,
         )  # fmt: skip
-        return self._conclude(ask, await Hands(self.host, self, bound).lead(needs))
+        return self._conclude(ask, await self._hands.lead(needs, bound))
 
     async def _compensate(self, ask: CompensateAsk) -> StepAsk | CompensateAsk | None:
         return self._conclude(ask, await compensate(self, ask))
@@ -332,8 +353,7 @@ class Execution:
 
     def _conclude(self, ask: StepAsk | CompensateAsk, conclusion: Conclusion) -> StepAsk | CompensateAsk | None:
         """Keep the moves for the next commit, deliver the answer, and return what this lane goes on with."""
-        self.moves += conclusion.moves
-        self.observations += conclusion.observations
+        self.note(ask.position, conclusion)
         if type(conclusion) is Concluded:
             if ask.position in self._withdrawn:
                 return self._unblocked() if self._blocked else None
@@ -342,13 +362,18 @@ class Execution:
             if self._blocked and mine is None:
                 mine = self._unblocked()
             return mine
+        return None
+
+    def note(self, position: str, conclusion: Conclusion) -> None:
+        """Keep what a performance leaves to be committed, and why it did not conclude."""
+        self.moves += conclusion.moves
+        self.observations += conclusion.observations
         if isinstance(conclusion, Later):
-            self.later[ask.position] = conclusion
+            self.later[position] = conclusion
         elif isinstance(conclusion, Stopped):
-            self.stopped, self.stopped_at = conclusion, ask.position
+            self.stopped, self.stopped_at = conclusion, position
         elif isinstance(conclusion, Superseded):
             self.refused = conclusion.answer
-        return None
 
     def _deliver(self, completion: Completion) -> list[Any]:
         with guard.driving(self.driver):

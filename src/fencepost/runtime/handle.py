@@ -18,6 +18,7 @@ from fencepost.core.errors import (
     RunHeld,
     RunTerminated,
     StepFailed,
+    StoreBusy,
 )
 from fencepost.core.records import Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
@@ -43,6 +44,7 @@ class Arrivals:
     def __init__(self) -> None:
         self.here: set[int] = set()
         self._starting: list[tuple[NewRun, asyncio.Future[tuple[Run, bool]]]] = []
+        self._starter: asyncio.Task[None] | None = None
         self._waiting: dict[int, list[asyncio.Future[Run | None]]] = {}
 
     async def start(self, store: SqliteStore, new: NewRun) -> tuple[Run, bool]:
@@ -51,13 +53,18 @@ class Arrivals:
         future: asyncio.Future[tuple[Run, bool]] = loop.create_future()
         self._starting.append((new, future))
         if len(self._starting) == 1:
-            loop.call_soon(self._start_all, store)
+            self._starter = loop.create_task(self._start_all(store))
         return await future
 
-    def _start_all(self, store: SqliteStore) -> None:
+    async def _start_all(self, store: SqliteStore) -> None:
+        """Start what was asked for in place if the write lock is free at once, else without blocking the loop."""
         starting, self._starting = self._starting, []
+        news = [new for new, _ in starting]
         try:
-            started = store.start_runs([new for new, _ in starting])
+            try:
+                started = store.start_runs(news, patience=0.0)
+            except StoreBusy:
+                started = await asyncio.to_thread(store.start_runs, news)
         except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
             for _, future in starting:
                 if not future.done():

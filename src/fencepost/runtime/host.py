@@ -12,6 +12,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fencepost.core.recovery import Moment
+from fencepost.effects.deadline import boot_now
+from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
 from fencepost.runtime.handle import Arrivals
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Host:
-    """The surroundings of every run in this process."""
+    """The surroundings of every run in this process, and the clock by which its operations are led."""
 
     namespace: str
     store: SqliteStore
@@ -37,3 +40,16 @@ class Host:
     overdue: Overdue = field(default_factory=Overdue)
     draw: Callable[[], float] = random.random
     arrivals: Arrivals = field(default_factory=Arrivals)
+
+    def __post_init__(self) -> None:
+        # Asked several times per step: as functions of their own, and not through three methods.
+        self.now = self.store.now
+        self.boot_now = boot_now
+
+    def moment(self, owned_since: int, scope: str) -> Moment:
+        """Now, for decisions; see `effects.perform.Clock`."""
+        return Moment(self.store.latest(), boot_now() - owned_since, scope)
+
+    def scope_of(self, effect: Effect[..., Any]) -> str:
+        """Where a key of this effect is valid now."""
+        return self.outside.scope(effect.declared.scope, effect.declared.target)

@@ -45,12 +45,11 @@ def new_operation(run: Run, bound: Bound[Any], *, step: str, item: str | None, s
     return Entry(operation, effect.contract, owner)
 
 
-def new_entry(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> tuple[Entry, str]:
-    """The entry of an effect that the workflow asks for the first time, and the scope of its key."""
-    effect = bound.effect
-    scope = execution.host.outside.scope(effect.declared.scope, effect.declared.target)
+def new_entry(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> Entry:
+    """The entry of an effect that the workflow asks for the first time."""
     run = execution.history.run
-    return new_operation(run, bound, step=ask.name, item=ask.item, scope=scope, owner=execution.owner), scope
+    scope = execution.host.scope_of(bound.effect)
+    return new_operation(run, bound, step=ask.name, item=ask.item, scope=scope, owner=execution.owner)
 
 
 def refused_by_policy(execution: Execution, entry: Entry, bound: Bound[Any]) -> Concluded | None:

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fencepost.core.contract import Contract
+from fencepost.core.identity import canonical
 from fencepost.core.position import effect_position
-from fencepost.core.records import Audit, History, Observation, Operation
+from fencepost.core.records import REPLY, Audit, History, Observation, Operation
+from fencepost.core.recovery import HoldReason
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, Outcome, RunState
-from fencepost.core.transitions import OPERATION, OperationEvent, RunEvent
+from fencepost.core.transitions import OPERATION, RUN, OperationEvent, RunEvent
 from fencepost.effects.entry import Entry, Owner, Proof, Result
-from fencepost.runtime.moves import move_run
+from fencepost.runtime.moves import disown, move_run
 from fencepost.store.api import Group, Move, MoveOperation, Observe, SettleAttempt, Store
 
 
@@ -70,11 +72,14 @@ def take_in(store: Store, report: Report, contract: Contract, *, seen: bool = Fa
             return [], [], []
         owner = Owner("", history.run.generation, history.run.state.value)
         entry = Entry(operation, contract, owner)
-        said = Observation("reply", report.outcome.value, report.evidence, now, attempt=report.attempt, current=False)
+        said = Observation(REPLY, report.outcome.value, report.evidence, now, attempt=report.attempt, current=False)
         observed = [] if seen else [entry.observe(said)._replace(lease=None, generation=report.generation)]
+        was_in_conflict = operation.conflict
         moves = _settle(entry, report, now)
         if moves and _was_the_reason(history, operation):
             moves.append(move_run(history.run, RunEvent.RESUME, now)._replace(wake_at=now))
+        elif operation.conflict and not was_in_conflict and RUN.allows(history.run.state, RunEvent.HOLD):
+            moves += _held_for_conflict(history, operation, now)
         return moves, observed, []
 
     return store.decide(report.run, decision)
@@ -92,6 +97,15 @@ def _settle(entry: Entry, report: Report, now: int) -> list[Move]:
     if known is not Outcome.UNRESOLVED and OPERATION.allows(operation.state, OperationEvent.CONTRADICT):
         return entry.raise_conflict(now)
     return []
+
+
+def _held_for_conflict(history: History, operation: Operation, now: int) -> list[Move]:
+    """Stop the run for a person, whoever owns it: what is known contradicts itself."""
+    text = canonical({"reason": HoldReason.CONFLICT.value, "step": operation.step, "item": operation.item})
+    others = [
+        move for move in disown(history, now) if (move.step, move.item or None) != (operation.step, operation.item)
+    ]
+    return [*others, move_run(history.run, RunEvent.HOLD, now)._replace(hold=text)]
 
 
 def _was_the_reason(history: History, operation: Operation) -> bool:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.records import Operation
-from fencepost.core.states import FINAL_OPERATION_STATES
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry
-from fencepost.effects.perform import Conclusion, Stopped, perform
-from fencepost.runtime.performing import Hands, RunClock
+from fencepost.effects.perform import Conclusion, Stopped
 
 if TYPE_CHECKING:
     from fencepost.runtime.execution import Execution
@@ -34,15 +32,10 @@ async def lead_leftover(execution: Execution, operation: Operation) -> Conclusio
     args, kwargs = effect.arguments.decode(operation.request)
     bound: Bound[Any] = Bound(effect, args, kwargs)
     bound.performed = True
-    scope = execution.host.outside.scope(effect.declared.scope, effect.declared.target)
     entry = Entry(operation, effect.contract, execution.owner)
-    clock = RunClock(execution.host, execution.owned_since, scope)
-    execution.open[operation.position] = entry
-    conclusion = await Hands(execution.host, execution, bound).lead(perform(entry, effect, clock, _nobody, new=False))
-    if operation.state in FINAL_OPERATION_STATES:
-        execution.open.pop(operation.position, None)
-    return conclusion
+    return await execution.lead(entry, bound, nobody, new=False)
 
 
-def _nobody() -> None:
-    return None
+def nobody(_position: str) -> None:
+    """The delivery of a result that nobody waits for."""
+    return

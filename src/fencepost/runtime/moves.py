@@ -6,9 +6,10 @@ Which event leads where is in `core.transitions`; what goes with a run's end or 
 from __future__ import annotations
 
 from fencepost.core.errors import VerbRefused
-from fencepost.core.records import Run
-from fencepost.core.transitions import RUN, RunEvent
-from fencepost.store.api import MoveRun
+from fencepost.core.records import History, Run
+from fencepost.core.states import OperationState
+from fencepost.core.transitions import OPERATION, RUN, OperationEvent, RunEvent
+from fencepost.store.api import MoveOperation, MoveRun
 
 
 def move_run(run: Run, event: RunEvent, now: int, *, keep_lease: bool = False, raises: bool = True) -> MoveRun:
@@ -33,3 +34,19 @@ def does_not_apply(verb: str, run: Run) -> VerbRefused:
         hint="`fencepost show` lists the verbs",
         ids={"run": run.id},
     )
+
+
+def disown(history: History, now: int) -> list[MoveOperation]:
+    """Whoever was sending is no longer believed to be: what is in flight becomes unknown, as at a takeover."""
+    moves: list[MoveOperation] = []
+    for operation in history.operations:
+        if operation.state is OperationState.DISPATCHED:
+            to = OPERATION.after(operation.state, OperationEvent.TAKE_OVER)
+            moves.append(
+                MoveOperation(
+                    operation.run, history.run.generation, operation.step, operation.item or "", operation.state.value,
+                    OperationEvent.TAKE_OVER.value, to.value, None, None, None, None, None, int(operation.conflict),
+                    operation.lookups, now,
+                )
+            )  # fmt: skip
+    return moves

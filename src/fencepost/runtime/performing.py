@@ -8,153 +8,136 @@ next is decided there; which step runs at all is decided in `execution`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.contract import Contract
 from fencepost.core.duration import SECOND
 from fencepost.core.identity import canonical
-from fencepost.core.recovery import Moment
-from fencepost.effects.call import Attempting, Keeper
+from fencepost.core.records import Observation, Operation
+from fencepost.core.states import Outcome
+from fencepost.effects.call import Attempting, Site
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import RunBody
-from fencepost.effects.perform import Ask, Conclusion, LookedUp, Need, Record, Rest, Send, Sent
-from fencepost.effects.sending import look_up_async, run_async
-from fencepost.store.api import Answer, Group, Observe
+from fencepost.effects.perform import Ask, Conclusion, Load, LookedUp, Need, Record, Rest, Send, Sent
+from fencepost.effects.sending import load_async, look_up_async, run_async
+from fencepost.runtime.late import Report, take_in
+from fencepost.store.api import Group, Observe
+from fencepost.store.journal import Ticket
 
 if TYPE_CHECKING:
-    from fencepost.effects.entry import Entry
+    from fencepost.effects.entry import Entry, Owner
     from fencepost.runtime.execution import Execution
     from fencepost.runtime.host import Host
 
 REST = 0.1
 """Seconds between two looks whether a run that rests may still be kept."""
 
-PERMITTED_DIGEST = "request"
-"""The kind of observation that holds the digest of the request that an operation sends under its key."""
-
-
-class RunClock:
-    """The time as one run's owner sees it: the store's clock, and how long it has owned what it decides about."""
-
-    __slots__ = ("_host", "_owned_since", "scope")
-
-    def __init__(self, host: Host, owned_since: int, scope: str) -> None:
-        self._host = host
-        self._owned_since = owned_since
-        self.scope = scope
-
-    def now(self) -> int:
-        """The store's clock, for what is written down."""
-        return self._host.store.now()
-
-    def moment(self) -> Moment:
-        """Now, for decisions."""
-        return Moment(self._host.store.latest(), boot_now() - self._owned_since, self.scope)
-
-    def send_ended(self) -> None:
-        """The owner's own send is over: what it owns of this operation counts from now."""
-        self._owned_since = boot_now()
-
-    def draw(self) -> float:
-        """A draw in [0, 1)."""
-        return self._host.draw()
-
 
 class Hands:
-    """What one performance of one bound step does to the world and to the ledger."""
+    """What the performances of one run's life do to the world and to the ledger."""
 
-    __slots__ = ("_asked_at", "bound", "execution", "host")
+    __slots__ = ("_execution", "_host", "_site")
 
-    def __init__(self, host: Host, execution: Execution, bound: Bound[Any]) -> None:
-        self.host = host
-        self.execution = execution
-        self.bound = bound
-        self._asked_at = 0
+    def __init__(self, host: Host, execution: Execution) -> None:
+        self._host = host
+        self._execution = execution
+        run = execution.history.run
+        self._site = Site(
+            host.outside,
+            host.lease.check,
+            host.store.now,
+            run.generation,
+            run.principal,
+            RunKeeper(host, run.no, execution.owner),
+        )
 
-    async def lead(self, needs: Generator[Need | RunBody, Any, Conclusion]) -> Conclusion:
-        """Drive the generator to its conclusion."""
+    async def lead(self, needs: Generator[Need | RunBody, Any, Conclusion], bound: Bound[Any]) -> Conclusion:
+        """Drive the generator of one bound step to its conclusion."""
         answer: Any = None
+        asked_at = 0
         try:
             while True:
                 need = needs.send(answer)
                 if isinstance(need, Record):
-                    answer = await self._record(need)
+                    asked_at = boot_now()
+                    answer = await self._execution.record(need.moves, need.observations)
                 elif isinstance(need, Send):
-                    answer = await self._send(need)
+                    answer = await self._send(need, bound, asked_at)
                 elif isinstance(need, Ask):
-                    answer = await self._ask(need)
+                    answer = await self._ask(need, bound)
+                elif isinstance(need, Load):
+                    answer = await self._load(need, bound)
                 elif isinstance(need, Rest):
-                    answer = await rest(self.execution, need.until)
+                    answer = await rest(self._execution, need.until)
                 else:
-                    answer = await self._run(need)
+                    answer = await self._run(need, bound)
         except StopIteration as stop:
             conclusion: Conclusion = stop.value
             return conclusion
 
-    async def _record(self, need: Record) -> Answer:
-        self._asked_at = boot_now()
-        return await self.execution.record(need.moves, need.observations)
+    async def _send(self, need: Send, bound: Bound[Any], asked_at: int) -> Sent:
+        """Run the body; its deadline counts from before its permission was asked for."""
+        effect, operation = bound.effect, need.entry.operation
+        contract = effect.contract
+        attempting = Attempting(
+            self._site,
+            operation.step,
+            need.attempt.number,
+            asked_at + contract.timeout,
+            contract,
+            operation,
+            effect,
+        )
+        if not effect.is_async:
+            attempting.late = self._late(need.entry, need.attempt.number, bound)
+        return await run_async(bound, attempting, self._host.executor, self._host.overdue)
 
-    async def _send(self, need: Send) -> Sent:
-        bound = self.bound
-        effect = bound.effect
-        attempting = self._attempting(need.entry, need.attempt.number, self._asked_at + effect.contract.timeout)
-        return await run_async(bound, attempting, self.host.executor, self.host.overdue)
-
-    async def _ask(self, need: Ask) -> LookedUp:
-        bound = self.bound
-        effect = bound.effect
-        reconcile = effect.declared.reconcile
+    async def _ask(self, need: Ask, bound: Bound[Any]) -> LookedUp:
+        reconcile = bound.effect.declared.reconcile
         assert reconcile is not None, "only a declared look-up is asked for"
-        operation = need.entry.operation
-        attempting = self._attempting(need.entry, len(operation.attempts), boot_now() + effect.contract.timeout)
+        attempting = self._reading(need.entry, bound)
+        return await look_up_async(reconcile, bound.args, bound.kwargs, attempting, self._host.executor)
+
+    async def _load(self, need: Load, bound: Bound[Any]) -> Sent:
+        load, reference = bound.effect.declared.load, need.entry.operation.reference
+        assert load is not None, "only a declared load is asked for"
+        assert reference is not None, "what is loaded is found by its reference"
+        return await load_async(load, reference, self._reading(need.entry, bound), self._host.executor)
+
+    def _reading(self, entry: Entry, bound: Bound[Any]) -> Attempting:
+        """The facts of a look-up or load: it knows the operation, and may not write."""
+        effect, operation = bound.effect, entry.operation
+        deadline = boot_now() + effect.contract.timeout
+        attempting = Attempting(
+            self._site, operation.step, len(operation.attempts), deadline, effect.contract, operation, effect
+        )
         attempting.may_write = False
-        return await look_up_async(reconcile, bound.args, bound.kwargs, attempting, self.host.executor)
-
-    async def _run(self, need: RunBody) -> Sent:
-        """A read, compute or model step: nothing is asked for permission, and nothing may be written."""
-        bound = self.bound
-        attempting = Attempting(
-            position=need.position,
-            key="",
-            attempt=need.attempt,
-            generation=self.execution.owner.generation,
-            deadline=boot_now() + bound.step.attempt_timeout,
-            principal=self.execution.history.run.principal,
-            contract=_NO_CONTRACT,
-            outside=self.host.outside,
-            permission=self.host.lease.check,
-            keeper=None,
-            now=self.host.store.now,
-            may_write=False,
-        )
-        return await run_async(bound, attempting, self.host.executor, self.host.overdue)
-
-    def _attempting(self, entry: Entry, number: int, deadline: int) -> Attempting:
-        effect = self.bound.effect
-        operation = entry.operation
-        attempting = Attempting(
-            position=operation.position,
-            key=operation.key,
-            attempt=number,
-            generation=entry.owner.generation,
-            deadline=deadline,
-            principal=self.execution.history.run.principal,
-            contract=effect.contract,
-            outside=self.host.outside,
-            permission=self.host.lease.check,
-            keeper=EntryKeeper(self.host, entry),
-            now=self.host.store.now,
-        )
-        attempting.send_key = effect.send_key
-        declared = effect.declared
-        if declared.target is not None:
-            attempting.target = self.host.outside.target(declared.target)
-        if number > 1:
-            attempting.known_digest = declared_digest(entry)
         return attempting
+
+    async def _run(self, need: RunBody, bound: Bound[Any]) -> Sent:
+        """A read, compute or model step: nothing is asked for permission, and nothing may be written."""
+        deadline = boot_now() + bound.step.attempt_timeout
+        attempting = Attempting(self._site, need.position, need.attempt, deadline, _NO_CONTRACT)
+        return await run_async(bound, attempting, self._host.executor, self._host.overdue)
+
+    def _late(self, entry: Entry, number: int, bound: Bound[Any]) -> Callable[[Future[Any]], None]:
+        """What takes in the result of a thread that ended after its time."""
+        store, contract, operation = self._host.store, entry.contract, entry.operation
+
+        def take(work: Future[Any]) -> None:
+            error = work.exception()
+            carried = None if error is not None else bound.effect.carry_result(work.result())
+            outcome = Outcome.UNRESOLVED if carried is None else Outcome.APPLIED
+            evidence = canonical({"kind": "late", "error": None if error is None else type(error).__name__})
+            result = None if carried is None else carried.text
+            generation = self._site.generation
+            report = Report(operation.run, operation.position, number, outcome, evidence, generation, result)
+            take_in(store, report, contract)
+
+        return take
 
 
 async def rest(execution: Execution, until: int) -> bool:
@@ -166,50 +149,25 @@ async def rest(execution: Execution, until: int) -> bool:
     return not execution.is_over()
 
 
-def declared_digest(entry: Entry) -> str | None:
-    """The digest of the request that an earlier attempt declared, or None."""
-    for seen in entry.operation.observations:
-        if seen.kind == PERMITTED_DIGEST:
-            return seen.evidence.partition('"digest":"')[2].partition('"')[0]
-    return None
-
-
-class EntryKeeper(Keeper):
+class RunKeeper:
     """Makes what a body learns in mid-call an observation of its operation."""
 
-    __slots__ = ("_entry", "_host")
+    __slots__ = ("_host", "_owner", "_run")
 
-    def __init__(self, host: Host, entry: Entry) -> None:
+    def __init__(self, host: Host, run: int, owner: Owner) -> None:
         self._host = host
-        self._entry = entry
+        self._run = run
+        self._owner = owner
 
-    async def request_declared(self, attempting: Attempting, method: str, url: str, digest: str) -> None:
-        """The digest of the request that is about to leave, durable before it does."""
-        await self._host.journal.submit(self._group(attempting, PERMITTED_DIGEST, _request(method, url, digest)))
-
-    def request_declared_blocking(self, attempting: Attempting, method: str, url: str, digest: str) -> None:
-        """As `request_declared`, from a thread."""
-        self._host.journal.commit(self._group(attempting, PERMITTED_DIGEST, _request(method, url, digest)))
-
-    async def reference_known(self, attempting: Attempting, reference: str) -> None:
-        """The remote object's id."""
-        await self._host.journal.submit(self._group(attempting, "reference", canonical({"reference": reference})))
-
-    def reference_known_blocking(self, attempting: Attempting, reference: str) -> None:
-        """As `reference_known`, from a thread."""
-        self._host.journal.commit(self._group(attempting, "reference", canonical({"reference": reference})))
-
-    def _group(self, attempting: Attempting, kind: str, evidence: str) -> Group:
-        operation, owner = self._entry.operation, self._entry.owner
+    def note(self, operation: Operation, attempt: int, kind: str, evidence: str) -> Ticket:
+        """Append an observation; the ticket is done when it is durable."""
+        now = self._host.store.now()
+        operation.observations.append(Observation(kind, None, evidence, now, attempt=attempt))
         seen = Observe(
-            operation.run, operation.step, operation.item or "", attempting.attempt, kind, None, evidence,
-            owner.lease, owner.generation, 1, None, self._host.store.now(),
+            self._run, operation.step, operation.item or "", attempt, kind, None, evidence, self._owner.lease,
+            self._owner.generation, 1, None, now,
         )  # fmt: skip
-        return Group(operation.run, owner.generation, [], [seen])
-
-
-def _request(method: str, url: str, digest: str) -> str:
-    return canonical({"digest": digest, "method": method, "url": url})
+        return self._host.journal.submit(Group(self._run, self._owner.generation, [], [seen]))
 
 
 _NO_CONTRACT = Contract("a step that sends nothing")

@@ -9,6 +9,7 @@ from fencepost.core.asks import Completion, Recorded
 from fencepost.core.errors import ErrorRecord
 from fencepost.core.records import History, Step
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, StepState
+from fencepost.runtime.report import CompensationReport
 
 OPERATORS = "operator:"
 """How positions begin that an operator's verb added, and not the workflow's code."""
@@ -48,6 +49,13 @@ def completions(history: History) -> list[Completion]:
             found.append((operation.delivered, Completion(operation.position, payload, error, at)))
     found.sort(key=lambda one: one[0])
     return [completion for _, completion in found]
+
+
+def compensated(history: History) -> CompensationReport | None:
+    """The report of the compensation that the workflow has received, in whichever life: it names the run's end."""
+    received = [step for step in history.steps if step.kind == "compensate" and step.delivered and step.result]
+    last = max(received, key=lambda step: step.delivered or 0, default=None)
+    return None if last is None else CompensationReport.from_text(last.result or "")
 
 
 def _error(text: str | None) -> ErrorRecord | None:

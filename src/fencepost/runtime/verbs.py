@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.errors import FencepostError, Misuse, ValueRefused, VerbRefused
 from fencepost.core.identity import canonical
-from fencepost.core.records import History, Observation, Operation, Run
-from fencepost.core.recovery import ASK_AGAIN, Moment, absence_is_proof, span_remaining
+from fencepost.core.records import ASK_AGAIN, STATEMENT, History, Observation, Operation, Run
+from fencepost.core.recovery import Moment, absence_is_proof, span_remaining
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState
-from fencepost.core.transitions import OPERATION, RUN, STEP, OperationEvent, RunEvent, StepEvent
+from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
 from fencepost.effects.deliberate import renewed
 from fencepost.effects.entry import Entry, Owner, Result
 from fencepost.effects.failures import error_record
 from fencepost.runtime import audit
-from fencepost.runtime.moves import does_not_apply, move_run
+from fencepost.runtime.moves import disown, does_not_apply, move_run
 from fencepost.runtime.replay import OPERATORS
-from fencepost.store.api import Move, MoveOperation, MoveRun, MoveStep, Observe, OpenStep
+from fencepost.store.api import Move, MoveRun, MoveStep, Observe, OpenStep
 
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
@@ -107,7 +107,7 @@ def terminate(app: App, run: Run, *, by: str, reason: str, version: int | None =
 
     def deed(history: History, now: int) -> Deed:
         move = move_run(history.run, RunEvent.TERMINATE, now)
-        return Deed([*_disown(history, now), move._replace(ended_at=now)], [])
+        return Deed([*disown(history, now), move._replace(ended_at=now)], [])
 
     return _perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
 
@@ -178,7 +178,7 @@ def settle(
         statement = {"kind": "statement", "by": by, "reason": reason, "override": override, "reference": reference}
         evidence = canonical(statement)
         says = "applied" if happened else "not applied"
-        seen = entry.observe(Observation("statement", says, evidence, now, current=False))
+        seen = entry.observe(Observation(STATEMENT, says, evidence, now, current=False))
         if happened:
             outcome = Result(result=_valid_result(app, operation, result), reference=reference)
             moves = _happened(entry, evidence, now, outcome)
@@ -221,25 +221,9 @@ def hold_for_error(store: SqliteStore, run: Run, error: Exception) -> None:
     def decision(history: History, now: int) -> Any:
         if history.run.generation != run.generation or not RUN.allows(history.run.state, RunEvent.HOLD):
             return [], [], []
-        return [*_disown(history, now), move_run(history.run, RunEvent.HOLD, now)._replace(hold=hold)], [], []
+        return [*disown(history, now), move_run(history.run, RunEvent.HOLD, now)._replace(hold=hold)], [], []
 
     store.decide(run.no, decision)
-
-
-def _disown(history: History, now: int) -> list[Move]:
-    """Whoever was sending is no longer believed to be: what is in flight becomes unknown, as at a takeover."""
-    moves: list[Move] = []
-    for operation in history.operations:
-        if operation.state is OperationState.DISPATCHED:
-            to = OPERATION.after(operation.state, OperationEvent.TAKE_OVER)
-            moves.append(
-                MoveOperation(
-                    operation.run, history.run.generation, operation.step, operation.item or "", operation.state.value,
-                    OperationEvent.TAKE_OVER.value, to.value, None, None, None, None, None, int(operation.conflict),
-                    operation.lookups, now,
-                )
-            )  # fmt: skip
-    return moves
 
 
 # -- shared by the verbs ----------------------------------------------------------------------------------------------

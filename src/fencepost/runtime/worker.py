@@ -98,9 +98,9 @@ class Worker:
 
     async def _turn(self) -> None:
         self.host.lease.tick(self._longest_step())
-        if self.host.lease.lost:
-            await self._new_life()
         try:
+            if self.host.lease.lost:
+                await self._new_life()
             pause = await self._claim()
         except LeaseLost:
             return
@@ -116,7 +116,10 @@ class Worker:
         store, namespace, kinds = self.host.store, self.host.namespace, list(self.host.workflows)
         room = self.runs_max - len(self._lives)
         if room > 0:
+            due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
             now = store.now()
+            if due is None or due > now:
+                return 1.0 if due is None else min(1.0, (due - now) / SECOND)
             claimed = await asyncio.to_thread(
                 store.claim, self.host.lease.id, kinds, namespace=namespace, now=now, margin=self._margin, limit=room
             )
@@ -131,15 +134,15 @@ class Worker:
     async def _sleep(self, seconds: float) -> None:
         """Sleep until `seconds` are over, this process wakes us, or another process has changed the ledger."""
         until = boot_now() + round(seconds * SECOND)
-        while not self._woken.is_set() and not self._stopping:
+        while not self._stopping and (left := (until - boot_now()) / SECOND) > 0:
             self.host.lease.tick(self._longest_step())
-            left = (until - boot_now()) / SECOND
-            if left <= 0 or self._changed():
-                break
             try:
+                # First wait, then look: our own commits change the ledger too, and are no reason to look at once.
                 await asyncio.wait_for(self._woken.wait(), min(left, PULSE))
             except TimeoutError:
-                continue
+                if not self._changed():
+                    continue
+            break
         self._woken.clear()
 
     def _changed(self) -> bool:
@@ -157,8 +160,9 @@ class Worker:
         """The lease is lost: let what is in flight report as evidence, then begin again under a new lease."""
         if self._tasks:
             await asyncio.wait(self._tasks)
-        self.host.lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
-        self.host.lease.take()
+        lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
+        await asyncio.to_thread(lease.take)
+        self.host.lease = lease
 
     def _longest_step(self) -> int:
         return max((execution.longest_step() for execution in self._lives.values()), default=SECOND)

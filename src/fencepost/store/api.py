@@ -337,8 +337,11 @@ class Store(Protocol):
     def load(self, run: int) -> History:
         """Everything of one run."""
 
-    def start_runs(self, news: Sequence[NewRun]) -> list[tuple[Run, bool]]:
-        """`start_run` for several runs in one transaction."""
+    def start_runs(self, news: Sequence[NewRun], *, patience: float | None = None) -> list[tuple[Run, bool]]:
+        """`start_run` for several runs in one transaction.
+
+        `patience`: seconds to wait for the write lock, the store's own if not given; raises `StoreBusy` after that.
+        """
 
     def find(self, namespace: str, run_id: str) -> Run | None:
         """The run with this id."""

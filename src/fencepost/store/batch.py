@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fencepost.core.errors import ValueRefused
+from fencepost.core.records import REPLY
 from fencepost.store.api import (
     Answer,
     DeliverOperation,
@@ -206,7 +207,7 @@ def _reports(group: Group) -> list[Observe]:
     """What a refused group's owner saw of its attempts: its authority is gone, its evidence is not."""
     return [
         Observe(
-            move.run, move.step, move.item, move.number, "reply", _SAYS.get(move.to), move.evidence, None,
+            move.run, move.step, move.item, move.number, REPLY, _SAYS.get(move.to), move.evidence, None,
             group.generation, 0, None, move.at,
         )
         for move in group.moves

@@ -6,10 +6,23 @@ decides nothing and reads nothing; `sqlite` runs the queries.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
-from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
+from fencepost.core.records import (
+    LOOK_UP,
+    REFERENCE,
+    Attempt,
+    Audit,
+    History,
+    Lease,
+    Observation,
+    Operation,
+    Run,
+    Signal,
+    Step,
+)
 from fencepost.core.states import LeaseState, OperationState, Outcome, RunState, SignalState, StepState
 
 Row = tuple[Any, ...]
@@ -79,6 +92,12 @@ def audit(row: Row) -> Audit:
     return Audit(*row)
 
 
+def _remembered(one: Operation) -> str | None:
+    """The reference that a body learnt in mid-call, whatever became of its attempt."""
+    known = [json.loads(seen.evidence).get("reference") for seen in one.observations if seen.kind == REFERENCE]
+    return str(known[-1]) if known and known[-1] is not None else None
+
+
 def history(
     run_row: Row,
     *,
@@ -97,6 +116,10 @@ def history(
         owner = found.get((row[0], row[1]))
         if owner is not None:
             owner.observations.append(observation(row))
+    for one in found.values():
+        # A look-up that led to no move is counted by what it left: nobody may ask more often than is seen.
+        one.reference = one.reference or _remembered(one)
+        one.lookups = max(one.lookups, sum(seen.kind == LOOK_UP for seen in one.observations))
     return History(
         run(run_row),
         steps=[step(row) for row in steps],

@@ -101,11 +101,11 @@ class SqliteStore:
         """See `Store.start_run`."""
         return self.start_runs([new])[0]
 
-    def start_runs(self, news: Sequence[NewRun]) -> list[tuple[Run, bool]]:
+    def start_runs(self, news: Sequence[NewRun], *, patience: float | None = None) -> list[tuple[Run, bool]]:
         """See `Store.start_runs`."""
         points = {"run:nothing:release" if new.lease is None else "run:nothing:claim" for new in news}
         started = []
-        with self._writing(*sorted(points)):
+        with self._writing(*sorted(points), patience=None if patience is None else Patience(patience)):
             for new in news:
                 is_new = self._change("start_run", **new._asdict()) == 1
                 found = self._execute("find_run", namespace=new.namespace, id=new.id)
@@ -290,12 +290,13 @@ class SqliteStore:
     # -- transactions ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _writing(self, *points: str) -> Iterator[list[str]]:
+    def _writing(self, *points: str, patience: Patience | None = None) -> Iterator[list[str]]:
         """One write transaction under the write lock. The list names the fault points that it passes."""
         passed: list[str] = []
-        self._take_turn(self.patience)
+        patience = patience or self.patience
+        self._take_turn(patience)
         try:
-            begin(self._connection, self.patience)
+            begin(self._connection, patience)
             self._pass(passed, points)
             yield passed
         except SqliteError as error:

@@ -1,0 +1,96 @@
+"""Measures LangGraph with its SQLite checkpointer, each checkpoint stored before the next node (`durability="sync"`).
+
+A run is a graph of ten nodes in a row, invoked from threads over the saver's one connection (WAL, synchronous=FULL, as
+the saver sets it). For long histories one node loops, as an agent's would: a graph of a thousand nodes would cost more.
+There is no worker that could idle or recover: an application invokes its threads again, so those modes are missing.
+"""
+
+import os
+import sqlite3
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypedDict
+from uuid import uuid4
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import END, START, StateGraph
+
+from bench.load import by_threads, emit_history, emit_ten
+from bench.modes import CONCURRENCIES, STEPS, emit, parser, request
+
+PEER = "langgraph"
+
+
+class State(TypedDict):
+    """What a node takes and returns."""
+
+    number: int
+    until: int
+
+
+def count(state: State) -> dict[str, int]:
+    """The trivial step: a small value in, a small value out."""
+    return {"number": state["number"] + 1}
+
+
+def more_or_end(state: State) -> str:
+    """Where the looping node goes next."""
+    return END if state["number"] >= state["until"] else "count"
+
+
+def row_of_nodes(saver: SqliteSaver) -> Any:
+    """The graph of ten nodes, one after the other."""
+    graph = StateGraph(State)
+    names = [f"count_{position}" for position in range(STEPS)]
+    for name in names:
+        graph.add_node(name, count)
+    for before, after in zip([START, *names], [*names, END], strict=True):
+        graph.add_edge(before, after)
+    return graph.compile(checkpointer=saver)
+
+
+def looping_node(saver: SqliteSaver) -> Any:
+    """The graph of one node that comes back to itself until the state says stop."""
+    graph = StateGraph(State)
+    graph.add_node("count", count)
+    graph.add_edge(START, "count")
+    graph.add_conditional_edges("count", more_or_end, ["count", END])
+    return graph.compile(checkpointer=saver)
+
+
+def one_run(graph: Any, steps: int = STEPS) -> None:
+    """Makes one run in a thread (LangGraph's word for a run's history) of its own and checks its result."""
+    config = {"configurable": {"thread_id": str(uuid4())}, "recursion_limit": steps + 5}
+    ended = graph.invoke({"number": 0, "until": steps}, config, durability="sync")
+    assert ended["number"] == steps, ended
+
+
+def open_saver(state: Path) -> SqliteSaver:
+    """The saver on a new file. It guards its connection with a lock, so threads may share it."""
+    saver = SqliteSaver(sqlite3.connect(state / "langgraph.sqlite", check_same_thread=False))
+    saver.setup()
+    return saver
+
+
+def main() -> None:
+    """Prints the lines of the mode that the command line names."""
+    os.environ["LANGSMITH_TRACING"] = "false"  # a tracing key in the caller's environment would send every run away
+    asked = request(parser("peer_langgraph", ("ten", "history")))
+    saver = open_saver(asked.state)
+    if asked.mode == "history":
+        graph = looping_node(saver)
+        one_run(graph)
+        emit_history(PEER, lambda steps: one_run(graph, steps))
+        return
+    graph = row_of_nodes(saver)
+    one_run(graph)
+    for concurrency in CONCURRENCIES:
+        emit_ten(PEER, concurrency, by_threads(lambda: one_run(graph), concurrency, asked.seconds))
+    settings = {
+        name: str(saver.conn.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("journal_mode", "synchronous")
+    }
+    emit(PEER, "about", version=version("langgraph"), **settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Proves, while the benchmark runs, that each body began only after its intent was durable.
+
+The key of every intent whose commit has returned is a permission; a body uses its permission up, so that a body that
+runs early, or twice for one dispatch, is counted as a violation. That is one set lookup a step, a fraction of a
+microsecond. One body in `SAMPLE` also reads its own row through a connection that shares nothing with the store: in
+WAL mode others see a commit only after its sync. That the sync is a real one is `synchronous`, which `subject` reads
+back.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fencepost.store.api import Answer, Group, NewOperation
+from fencepost.store.batch import Outcome
+
+SAMPLE = 256
+
+
+class Testimony(NamedTuple):
+    """What a witness has seen."""
+
+    acknowledged: int
+    """Intents whose commit has returned."""
+    bodies: int
+    """Bodies that have begun."""
+    read_back: int
+    """Bodies that also found their row, dispatched, through a connection of their own."""
+    violations: int
+    """Bodies without permission, and rows that were not there."""
+
+
+class Witness:
+    """Counts permissions and bodies. The bodies run on one thread; commits may return on another."""
+
+    def __init__(self) -> None:
+        self._permitted: set[str] = set()
+        self._acknowledged = 0
+        self._bodies = 0
+        self._read_back = 0
+        self._violations = 0
+        self._other: sqlite3.Connection | None = None
+
+    def watch(self, ledger: Path) -> None:
+        """Read samples back from this file."""
+        self._other = sqlite3.connect(ledger, isolation_level=None)
+
+    def committed(self, groups: Sequence[Group], outcomes: Sequence[Outcome]) -> None:
+        """Take the permissions of a commit that has returned; what `aftercommit` is given to tell."""
+        for group, outcome in zip(groups, outcomes, strict=True):
+            if outcome is not Answer.MOVED:
+                continue
+            for move in group.moves:
+                if type(move) is NewOperation and move.state == "dispatched":
+                    self._permitted.add(move.key)
+                    self._acknowledged += 1
+
+    def body_begins(self, key: str) -> None:
+        """Use the permission of this operation up."""
+        self._bodies += 1
+        if key not in self._permitted:
+            self._violations += 1
+            return
+        self._permitted.remove(key)
+        if self._other is not None and self._bodies % SAMPLE == 0:
+            self._look(self._other, key)
+
+    def _look(self, other: sqlite3.Connection, key: str) -> None:
+        if other.execute("SELECT state FROM operation WHERE key = ?", (key,)).fetchall() == [("dispatched",)]:
+            self._read_back += 1
+        else:
+            self._violations += 1
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._other is not None:
+            self._other.close()
+
+    def testimony(self) -> Testimony:
+        """What was seen so far."""
+        return Testimony(self._acknowledged, self._bodies, self._read_back, self._violations)
+
+
+WITNESS = Witness()
+"""The one of this process: the body of a declared effect gets its arguments from the engine and nothing else."""

@@ -1,0 +1,138 @@
+"""Lives one side through the plan: invoices come in, people answer, workers are struck and replaced, until all is done.
+
+It steers either side by the same face and strikes both equally; all waiting is bounded. What a blow does to processes
+is `crew`, what people do is `sides`, whether it all came out right is `verdict`.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+
+from fencepost.demo.crew import Crew
+from fencepost.demo.plan import PAUSE_SECONDS, WORKERS, Blow, Plan
+from fencepost.demo.screen import Screen
+from fencepost.demo.sides import Hands, Side
+from fencepost.demo.tally import Injected, dropped_replies, mailed, requests
+from fencepost.testing import WorldFiles
+
+ARRIVE_SECONDS = 0.25
+"""Between two invoices."""
+
+LOOK_SECONDS = 0.1
+"""Between two looks at what has changed."""
+
+PATIENCE_SECONDS = 0.5
+"""After a pause, until the crew ends it by itself."""
+
+SECONDS_MAX = 60.0
+SECONDS_MAX_PER_INVOICE = 1.0
+
+
+class Drive:
+    """One side's way through the plan."""
+
+    def __init__(self, side: Side, plan: Plan, crew: Crew, files: WorldFiles, screen: Screen) -> None:
+        self._side = side
+        self._plan = plan
+        self._crew = crew
+        self._files = files
+        self._screen = screen
+        self._approved: set[str] = set()
+        self._hands_of_the_dead: list[Hands] = []
+        self._kills = self._pauses = self._takeovers = 0
+
+    async def run(self) -> Injected:
+        """Return what was injected, once every invoice is through or the time is up."""
+        around = [self._feed(), *(self._again(once) for once in (self._approve, self._side.attend, self._replace))]
+        try:
+            async with asyncio.timeout(self._seconds_max), asyncio.TaskGroup() as group:
+                tasks = [group.create_task(work) for work in (*around, self._strike_all())]
+                await self._until_through()
+                for task in tasks:
+                    task.cancel()
+        except TimeoutError:
+            self._screen.say(f"{self._side.name}: not through after {self._seconds_max:.0f} s")
+        for hands in self._hands_of_the_dead:
+            self._takeovers += await self._side.went_over(hands)
+        return Injected(self._kills, self._pauses, dropped_replies(self._files), self._takeovers)
+
+    @property
+    def _seconds_max(self) -> float:
+        return SECONDS_MAX + SECONDS_MAX_PER_INVOICE * len(self._plan.papers)
+
+    async def _until_through(self) -> None:
+        while (ended := await self._side.ended()) < len(self._plan.papers):
+            self._screen.show(self._side.name, ended, len(self._plan.papers))
+            await asyncio.sleep(LOOK_SECONDS)
+        self._screen.show(self._side.name, ended, len(self._plan.papers))
+
+    async def _again(self, once: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await once()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    # -- people -------------------------------------------------------------------------------------------------------
+
+    async def _feed(self) -> None:
+        for paper in self._plan.papers:
+            await self._side.submit(paper)
+            await asyncio.sleep(ARRIVE_SECONDS)
+
+    async def _approve(self) -> None:
+        """The approver answers each mail, and only the first about an invoice."""
+        for invoice in sorted(mailed(self._files) - self._approved):
+            await self._side.approve(invoice)
+            self._approved.add(invoice)
+
+    # -- blows --------------------------------------------------------------------------------------------------------
+
+    async def _replace(self) -> None:
+        self._crew.replace_dead()
+
+    async def _strike_all(self) -> None:
+        """Strike blow after blow; while one worker is paused, the next blow may already hit the other."""
+        async with asyncio.TaskGroup() as pauses:
+            for blow in self._plan.blows:
+                place = await self._victim(blow)
+                if blow.how == "kill":
+                    await self._kill(place)
+                else:
+                    pauses.create_task(self._pause(place, *await self._stop(place)))
+
+    async def _victim(self, blow: Blow) -> int:
+        """Wait until the world has seen enough; return the planned worker, or another if that one has nothing to do."""
+        for number in itertools.count(blow.slot):
+            place = number % WORKERS
+            if requests(self._files) >= blow.after_requests and await self._is_busy(place):
+                return place
+            await asyncio.sleep(LOOK_SECONDS / 4)
+        raise AssertionError("counting does not end")
+
+    async def _is_busy(self, place: int) -> bool:
+        runs = self._crew.is_alive(place) and not self._crew.is_stopped(place)
+        return runs and bool(await self._side.in_hands(self._crew.pid(place)))
+
+    async def _kill(self, place: int) -> None:
+        pid = self._crew.pid(place)
+        self._crew.kill(place)
+        self._kills += 1
+        hands = await self._side.in_hands(pid)
+        self._hands_of_the_dead.append(hands)
+        self._screen.say(f"SIGKILL to worker {place + 1} (pid {pid}) with {len(hands)} invoices in its hands")
+
+    async def _stop(self, place: int) -> tuple[int, Hands]:
+        pid = self._crew.pid(place)
+        self._crew.stop(place, PAUSE_SECONDS + PATIENCE_SECONDS)
+        self._pauses += 1
+        hands = await self._side.in_hands(pid)
+        self._screen.say(f"SIGSTOP to worker {place + 1} (pid {pid}) with {len(hands)} invoices in its hands")
+        return pid, hands
+
+    async def _pause(self, place: int, pid: int, hands: Hands) -> None:
+        try:
+            await asyncio.sleep(PAUSE_SECONDS)
+        finally:  # also when all is through before the pause is
+            over = await self._side.went_over(hands)
+            self._takeovers += over
+            said = "SIGCONT to" if self._crew.go_on(place, pid) else "Its own deadline has meanwhile ended"
+            self._screen.say(f"{said} worker {place + 1} (pid {pid}); {over} of its invoices were taken over")
