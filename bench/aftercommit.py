@@ -8,12 +8,12 @@ is written. `witness` checks bodies with it, `ceiling` learns which moves a step
 from collections.abc import Callable, Sequence
 
 from fencepost.runtime.app import App
-from fencepost.store.api import Group
+from fencepost.store.api import Group, NewRun
 from fencepost.store.batch import Outcome
 from fencepost.store.faultpoints import Probe
 from fencepost.store.journal import Journal, JournaledStore, PreparedCommit
 
-Tell = Callable[[Sequence[Group], Sequence[Outcome]], None]
+Tell = Callable[[Sequence[Group | NewRun], Sequence[Outcome]], None]
 
 
 class _Prepared:
@@ -21,7 +21,7 @@ class _Prepared:
 
     __slots__ = ("_groups", "_inner", "_tell")
 
-    def __init__(self, inner: PreparedCommit, groups: Sequence[Group], tell: Tell) -> None:
+    def __init__(self, inner: PreparedCommit, groups: Sequence[Group | NewRun], tell: Tell) -> None:
         self._inner = inner
         self._groups = groups
         self._tell = tell
@@ -41,7 +41,7 @@ class AfterCommit:
         self._tell = tell
         self.probe: Probe | None = None
 
-    def prepare(self, groups: Sequence[Group], *, patience: float) -> _Prepared:
+    def prepare(self, groups: Sequence[Group | NewRun], *, patience: float) -> _Prepared:
         """What the store prepares, with somebody listening."""
         return _Prepared(self._store.prepare(groups, patience=patience), groups, self._tell)
 

@@ -17,7 +17,7 @@ from bench.work import new_id, one_run, working
 from fencepost.core.identity import operation_key
 from fencepost.core.records import Lease, Run
 from fencepost.core.states import LeaseState
-from fencepost.store.api import Answer, Group, Move, MoveRun, NewAttempt, NewOperation, NewRun
+from fencepost.store.api import Answer, Group, Move, MoveRun, NewAttempt, NewOperation, NewRun, Started
 from fencepost.store.batch import Outcome
 from fencepost.store.journal import Journal
 from fencepost.store.open import open_store
@@ -35,8 +35,9 @@ async def moves_of_a_run(state: Path) -> list[list[Move]]:
     """
     recorded: list[list[Move]] = []
 
-    def record(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> None:
-        assert all(outcome is Answer.MOVED for outcome in outcomes), outcomes
+    def record(entries: Sequence[Group | NewRun], outcomes: Sequence[Outcome]) -> None:
+        groups = [entry for entry in entries if isinstance(entry, Group)]
+        assert outcomes.count(Answer.MOVED) == len(groups), outcomes
         recorded.extend([move for move in group.moves if not isinstance(move, MoveRun)] for group in groups)
 
     async with working(state, record) as app:
@@ -64,7 +65,7 @@ class BareJournal:
             NewRun(_NAMESPACE, new_id(), "tickets", 1, None, "{}", "", None, self._lease.id, now, now)
             for _ in range(number)
         ]
-        return [run for run, _ in self.store.start_runs(news)]
+        return [started.run for started in self.store.commit(news, patience=1) if isinstance(started, Started)]
 
     def groups(self, recorded: list[list[Move]], run: Run) -> list[Group]:
         """The recorded groups as groups of another run."""

@@ -21,6 +21,7 @@ from bench.witness import WITNESS
 from bench.work import approval, ledger, new_id, one_run, runs_in, working
 from fencepost import __version__
 from fencepost.runtime.app import App
+from fencepost.runtime.worker import quiet_collector
 
 PEER = "fencepost"
 _SYNCHRONOUS = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
@@ -34,6 +35,7 @@ _KIB_PER_MIB = 1024
 
 async def ten(state: Path, seconds: float) -> None:
     """Prints the lines of mode `ten`, and `about` with what the witness has seen."""
+    quiet_collector()  # as `fencepost worker` does
     async with working(state, WITNESS.committed) as app:
         WITNESS.watch(ledger(state))
         await one_run(app)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fencepost.store.api import Answer, Group, NewOperation
+from fencepost.store.api import Answer, Group, NewOperation, NewRun
 from fencepost.store.batch import Outcome
 
 SAMPLE = 256
@@ -46,12 +46,12 @@ class Witness:
         """Read samples back from this file."""
         self._other = sqlite3.connect(ledger, isolation_level=None)
 
-    def committed(self, groups: Sequence[Group], outcomes: Sequence[Outcome]) -> None:
+    def committed(self, groups: Sequence[Group | NewRun], outcomes: Sequence[Outcome]) -> None:
         """Take the permissions of a commit that has returned; what `aftercommit` is given to tell."""
         for group, outcome in zip(groups, outcomes, strict=True):
             if outcome is not Answer.MOVED:
                 continue
-            for move in group.moves:
+            for move in group.moves if isinstance(group, Group) else ():
                 if type(move) is NewOperation and move.state == "dispatched":
                     self._permitted.add(move.key)
                     self._acknowledged += 1

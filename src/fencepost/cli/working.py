@@ -177,8 +177,9 @@ def worker(app: AppArgument, *, runs_max: RunsMax = 1_000, db: Db = None, namesp
 
 
 async def _work(app: App, runs_max: int) -> None:
-    from fencepost.runtime.worker import Worker
+    from fencepost.runtime.worker import Worker, quiet_collector
 
+    quiet_collector()
     async with app:
         lease = app.host.lease
         working = Worker(app.host, lease_length=lease.length, margin=lease.margin, runs_max=runs_max)

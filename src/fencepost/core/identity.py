@@ -86,7 +86,7 @@ def canonical_of_plain(data: Any, *, where: str = "value") -> str:
         raise ValueRefused(f"{where}: cannot be written as JSON: {error}", ids={"path": where}) from error
     if not text.isascii() and not _is_unicode(text):
         _check(data, where, (), 0)
-    if text.count("[") + text.count("{") > DEPTH_MAX and _is_too_deep(data):
+    if len(text) > DEPTH_MAX and text.count("[") + text.count("{") > DEPTH_MAX and _is_too_deep(data):
         _check(data, where, (), 0)
     return text
 

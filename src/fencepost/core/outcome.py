@@ -37,15 +37,25 @@ def fold(outcomes: Iterable[Outcome]) -> Fold:
 
     A second applied attempt is a conflict: the effect happened more than once.
     """
-    seen = list(outcomes)
-    applied = seen.count(Outcome.APPLIED)
+    attempts = applied = refuted = 0
+    for outcome in outcomes:
+        attempts += 1
+        if outcome is Outcome.APPLIED:
+            applied += 1
+        elif outcome is Outcome.NOT_APPLIED:
+            refuted += 1
     if applied:
-        return Fold(Verdict.APPLIED, conflict=applied > 1)
-    if not seen:
-        return Fold(Verdict.NOTHING_SENT, conflict=False)
-    if all(outcome is Outcome.NOT_APPLIED for outcome in seen):
-        return Fold(Verdict.NOT_APPLIED, conflict=False)
-    return Fold(Verdict.UNRESOLVED, conflict=False)
+        return _APPLIED if applied == 1 else _APPLIED_TWICE
+    if not attempts:
+        return _NOTHING_SENT
+    return _NOT_APPLIED if refuted == attempts else _UNRESOLVED
+
+
+_APPLIED = Fold(Verdict.APPLIED, conflict=False)
+_APPLIED_TWICE = Fold(Verdict.APPLIED, conflict=True)
+_NOTHING_SENT = Fold(Verdict.NOTHING_SENT, conflict=False)
+_NOT_APPLIED = Fold(Verdict.NOT_APPLIED, conflict=False)
+_UNRESOLVED = Fold(Verdict.UNRESOLVED, conflict=False)
 
 
 def evidence_event(known: Outcome, says: Outcome, *, contradicted: bool = False) -> AttemptEvent | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fencepost.effects.declare import Effect, KeyArgument, KeyHeader
     from fencepost.effects.model import Model, ModelStep, SyncModel
     from fencepost.effects.outside import Outside, Target
+    from fencepost.store.api import Answer
     from fencepost.store.journal import Ticket
 
 E = TypeVar("E", bound=Exception)
@@ -41,7 +42,7 @@ NOT_COUNTABLE = None
 class Keeper(Protocol):
     """Makes what a body learns in mid-call durable."""
 
-    def note(self, operation: Operation, attempt: int, kind: str, evidence: str) -> Ticket:
+    def note(self, operation: Operation, attempt: int, kind: str, evidence: str) -> Ticket[Answer]:
         """Append an observation to the operation; the ticket is done when it is durable."""
 
 
@@ -187,7 +188,7 @@ class Attempting:
         if ticket is not None:
             ticket.wait()
 
-    def _noted(self, kind: str, evidence: dict[str, Any]) -> Ticket | None:
+    def _noted(self, kind: str, evidence: dict[str, Any]) -> Ticket[Answer] | None:
         if self.site.keeper is None or self.operation is None:
             return None
         return self.site.keeper.note(self.operation, self.attempt, kind, canonical(evidence))

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json as jsonlib
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic_core import to_jsonable_python
 
@@ -28,6 +28,8 @@ from fencepost.effects.transport import Headers, Params, RawReply, is_write, out
 if TYPE_CHECKING:
     from fencepost.effects.call import Attempting
 
+
+A = TypeVar("A")
 
 EVIDENCE_BODY_CHARACTERS_MAX = 500
 """How much of a refusal's body is kept as evidence beside its digest."""
@@ -157,6 +159,18 @@ class Rules:
         self._written = prepared.digest
         return known is None
 
+    def sent(self, prepared: Prepared) -> dict[str, Any]:
+        """The arguments of a door's request."""
+        return {
+            "method": prepared.method,
+            "url": prepared.url,
+            "deadline": self._attempting.deadline,
+            "headers": prepared.headers,
+            "params": prepared.params,
+            "content": prepared.content,
+            "facts": self._attempting.facts,
+        }
+
     def receive(self, prepared: Prepared, raw: RawReply) -> Reply:
         """The reply, or the typed error that it amounts to; what it proves is noted for the attempt."""
         attempting = self._attempting
@@ -236,14 +250,53 @@ def _typed(raw: RawReply, reading: Reading) -> StepError:
     return Permanent(text, hint="trying again cannot help", ids=ids)
 
 
-class Http:
-    """HTTP for `async def` bodies. Every method returns a `Reply` with a 2xx status or raises a typed error."""
+class _Methods(Generic[A]):
+    """The HTTP methods over one `request`, whichever way it waits."""
 
     __slots__ = ("_attempting", "_rules")
 
     def __init__(self, attempting: Attempting) -> None:
         self._attempting = attempting
         self._rules = Rules(attempting)
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        headers: Headers = None,
+        params: Params = None,
+    ) -> A:
+        """Send one request; the classes below say how."""
+        raise NotImplementedError
+
+    def get(self, url: str, *, params: Params = None, headers: Headers = None) -> A:
+        """GET; see `request`."""
+        return self.request("GET", url, params=params, headers=headers)
+
+    def post(self, url: str, *, json: Any = None, content: bytes | None = None, headers: Headers = None) -> A:
+        """POST; see `request`."""
+        return self.request("POST", url, json=json, content=content, headers=headers)
+
+    def put(self, url: str, *, json: Any = None, content: bytes | None = None, headers: Headers = None) -> A:
+        """PUT; see `request`."""
+        return self.request("PUT", url, json=json, content=content, headers=headers)
+
+    def patch(self, url: str, *, json: Any = None, headers: Headers = None) -> A:
+        """PATCH; see `request`."""
+        return self.request("PATCH", url, json=json, headers=headers)
+
+    def delete(self, url: str, *, params: Params = None, headers: Headers = None) -> A:
+        """DELETE; see `request`."""
+        return self.request("DELETE", url, params=params, headers=headers)
+
+
+class Http(_Methods[Awaitable[Reply]]):
+    """HTTP for `async def` bodies. Every method returns a `Reply` with a 2xx status or raises a typed error."""
+
+    __slots__ = ()
 
     async def request(
         self,
@@ -263,53 +316,22 @@ class Http:
             Unresolved: it may or may not have been applied.
             Misuse: it may not be sent: a second write, another request under the same key.
         """
+        attempting = self._attempting
         prepared = self._rules.prepare(method, url, json=json, content=content, headers=headers, params=params)
         if self._rules.admit(prepared):
-            await self._attempting.note(REQUEST, prepared.declared())
-            self._attempting.check_permission()
+            await attempting.note(REQUEST, prepared.declared())
+            attempting.check_permission()
         try:
-            raw = await self._attempting.site.outside.async_door().request(
-                prepared.method,
-                prepared.url,
-                deadline=self._attempting.deadline,
-                headers=prepared.headers,
-                params=prepared.params,
-                content=prepared.content,
-                facts=self._attempting.facts,
-            )
+            raw = await attempting.site.outside.async_door().request(**self._rules.sent(prepared))
         except Exception as error:
             raise self._rules.failed(prepared, error) from error
         return self._rules.receive(prepared, raw)
 
-    async def get(self, url: str, *, params: Params = None, headers: Headers = None) -> Reply:
-        """GET; see `request`."""
-        return await self.request("GET", url, params=params, headers=headers)
 
-    async def post(self, url: str, *, json: Any = None, content: bytes | None = None, headers: Headers = None) -> Reply:
-        """POST; see `request`."""
-        return await self.request("POST", url, json=json, content=content, headers=headers)
-
-    async def put(self, url: str, *, json: Any = None, content: bytes | None = None, headers: Headers = None) -> Reply:
-        """PUT; see `request`."""
-        return await self.request("PUT", url, json=json, content=content, headers=headers)
-
-    async def patch(self, url: str, *, json: Any = None, headers: Headers = None) -> Reply:
-        """PATCH; see `request`."""
-        return await self.request("PATCH", url, json=json, headers=headers)
-
-    async def delete(self, url: str, *, params: Params = None, headers: Headers = None) -> Reply:
-        """DELETE; see `request`."""
-        return await self.request("DELETE", url, params=params, headers=headers)
-
-
-class SyncHttp:
+class SyncHttp(_Methods[Reply]):
     """HTTP for plain `def` bodies, blocking; the same methods as `Http`."""
 
-    __slots__ = ("_attempting", "_rules")
-
-    def __init__(self, attempting: Attempting) -> None:
-        self._attempting = attempting
-        self._rules = Rules(attempting)
+    __slots__ = ()
 
     def request(
         self,
@@ -322,40 +344,13 @@ class SyncHttp:
         params: Params = None,
     ) -> Reply:
         """As `Http.request`, blocking."""
+        attempting = self._attempting
         prepared = self._rules.prepare(method, url, json=json, content=content, headers=headers, params=params)
         if self._rules.admit(prepared):
-            self._attempting.note_blocking(REQUEST, prepared.declared())
-            self._attempting.check_permission()
+            attempting.note_blocking(REQUEST, prepared.declared())
+            attempting.check_permission()
         try:
-            raw = self._attempting.site.outside.sync_door().request(
-                prepared.method,
-                prepared.url,
-                deadline=self._attempting.deadline,
-                headers=prepared.headers,
-                params=prepared.params,
-                content=prepared.content,
-                facts=self._attempting.facts,
-            )
+            raw = attempting.site.outside.sync_door().request(**self._rules.sent(prepared))
         except Exception as error:
             raise self._rules.failed(prepared, error) from error
         return self._rules.receive(prepared, raw)
-
-    def get(self, url: str, *, params: Params = None, headers: Headers = None) -> Reply:
-        """GET; see `request`."""
-        return self.request("GET", url, params=params, headers=headers)
-
-    def post(self, url: str, *, json: Any = None, content: bytes | None = None, headers: Headers = None) -> Reply:
-        """POST; see `request`."""
-        return self.request("POST", url, json=json, content=content, headers=headers)
-
-    def put(self, url: str, *, json: Any = None, content: bytes | None = None, headers: Headers = None) -> Reply:
-        """PUT; see `request`."""
-        return self.request("PUT", url, json=json, content=content, headers=headers)
-
-    def patch(self, url: str, *, json: Any = None, headers: Headers = None) -> Reply:
-        """PATCH; see `request`."""
-        return self.request("PATCH", url, json=json, headers=headers)
-
-    def delete(self, url: str, *, params: Params = None, headers: Headers = None) -> Reply:
-        """DELETE; see `request`."""
-        return self.request("DELETE", url, params=params, headers=headers)

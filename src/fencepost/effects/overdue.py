@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 LOOK_EVERY = 0.05
 """Seconds between two looks at the bodies that run."""
 
 
 class Overdue:
-    """The bodies that run on one event loop."""
+    """The bodies that run on one event loop: the first that asks."""
 
     __slots__ = ("_bounded", "_loop", "_timer")
 
@@ -27,13 +27,15 @@ class Overdue:
 
     def bounded(self, seconds: float) -> Bounded:
         """A context manager for the body that the current task runs."""
-        return Bounded(self, seconds)
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        return Bounded(self, asyncio.current_task(loop), loop.time() + seconds)
 
     def enter(self, one: Bounded) -> None:
         """Look after one more body."""
         self._bounded.add(one)
-        if self._timer is None:
-            self._loop = asyncio.get_running_loop()
+        if self._timer is None and self._loop is not None:
             self._timer = self._loop.call_later(LOOK_EVERY, self._look)
 
     def leave(self, one: Bounded) -> None:
@@ -54,11 +56,11 @@ class Bounded:
 
     __slots__ = ("_expired", "_overdue", "_task", "until")
 
-    def __init__(self, overdue: Overdue, seconds: float) -> None:
+    def __init__(self, overdue: Overdue, task: asyncio.Task[Any] | None, until: float) -> None:
         self._overdue = overdue
         self._expired = False
-        self._task = asyncio.current_task()
-        self.until = asyncio.get_running_loop().time() + seconds
+        self._task = task
+        self.until = until
 
     def expire(self) -> None:
         """Cancel the body."""

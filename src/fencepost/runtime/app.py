@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from fencepost.core.duration import microseconds
@@ -26,7 +27,7 @@ from fencepost.effects.outside import Outside, Target
 from fencepost.effects.transport import DoorOptions
 from fencepost.effects.values import Door
 from fencepost.runtime import verbs
-from fencepost.runtime.handle import Arrivals, Handle
+from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder
 from fencepost.runtime.portal import Blocking
@@ -66,8 +67,8 @@ class App:
         targets: Mapping[str, Target] | None = None,
         model: Source | None = None,
         namespace: str = "default",
-        lease: str = "15s",
-        margin: str = "2s",
+        lease: str | timedelta = "15s",
+        margin: str | timedelta = "2s",
         options: DoorOptions | None = None,
     ) -> None:
         self.url = url
@@ -80,7 +81,7 @@ class App:
         self._lease_length = microseconds(lease, what="lease")
         self._margin = microseconds(margin, what="margin")
         self._workers: list[Worker] = []
-        self._arrivals = Arrivals()
+        self._watchers = Watchers()
         self.clock = wall_clock
         self.probe: Any = None
 
@@ -127,7 +128,7 @@ class App:
                 outside=self.outside,
                 executor=ThreadPoolExecutor(THREADS_MAX, "fencepost-step"),
                 workflows=self.workflows,
-                arrivals=self._arrivals,
+                watchers=self._watchers,
             )
         return self._host
 
@@ -207,7 +208,7 @@ class App:
             now,
             now,
         )
-        run, is_new = await self._arrivals.start(store, new)
+        run, is_new = await self.host.journal.start(new)
         if not is_new and (run.workflow, run.fingerprint) != (workflow.name, fingerprint):
             raise RunInputMismatch(
                 f"run {id!r} exists with another {'workflow' if run.workflow != workflow.name else 'input'}",
@@ -258,10 +259,79 @@ class App:
             )
         return kept
 
-    async def cancel(self, run_id: str, *, by: str, reason: str) -> Run:
-        """Ask a run to stop: nothing new begins, what was sent is settled, then it is cancelled."""
-        done: Run = await self._verb(verbs.cancel, run_id, by=by, reason=reason)
+    # -- what a person may do ------------------------------------------------------------------------------------
+
+    async def cancel(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
+        """Ask a run to stop: nothing new begins, what was sent is settled, then it is cancelled.
+
+        Here and below, `by` and `reason` go into the audit row, and `version` is the row version that the person saw:
+        the verb is refused if the run has changed since.
+
+        Raises:
+            VerbRefused: it does not apply to the run as it is; nothing was changed, and the refusal is audited.
+            RunNotFound: no run has this id.
+        """
+        return await self._verb(verbs.cancel, run_id, by=by, reason=reason, version=version)
+
+    async def resume(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
+        """Let a held or failed run go on; see `cancel` for the arguments."""
+        return await self._verb(verbs.resume, run_id, by=by, reason=reason, version=version)
+
+    async def retry(
+        self, run_id: str, step: str, *, by: str, reason: str, item: str | None = None, version: int | None = None
+    ) -> Run:
+        """Give an operation that failed for good a new budget, and let its run go on; see `cancel`."""
+        return await self._verb(verbs.retry, run_id, step=step, item=item, by=by, reason=reason, version=version)
+
+    async def settle(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        happened: bool,
+        by: str,
+        reason: str,
+        item: str | None = None,
+        result: str | None = None,
+        reference: str | None = None,
+        override: bool = False,
+        version: int | None = None,
+    ) -> Run:
+        """Say of an unknown operation whether it happened; `reason` is the evidence. See `cancel`.
+
+        Args:
+            run_id: of the run.
+            step: of the operation, as `fencepost show` names it.
+            happened: what is known now.
+            by: who says so.
+            reason: how they know.
+            item: of the operation, where it has one.
+            result: the step's result as JSON, if it happened.
+            reference: the remote object's id, if it happened.
+            override: believe "did not happen" before the span is over; the guarantee is lost.
+            version: the row version that the person saw.
+        """
+        return await self._verb(
+            verbs.settle, run_id, step=step, item=item, happened=happened, by=by, reason=reason, result=result,
+            reference=reference, override=override, version=version,
+        )  # fmt: skip
+
+    async def compensate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
+        """Compensate the effects of a run that is held, failed or ended; see `cancel`."""
+        return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version)
+
+    async def terminate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
+        """End a run at once; its effects stand. See `cancel`."""
+        return await self._verb(verbs.terminate, run_id, by=by, reason=reason, version=version)
+
+    async def _verb(self, verb: Callable[..., Run], run_id: str, **arguments: Any) -> Run:
+        run = await self._find(run_id)
+        done = await asyncio.to_thread(verb, self, run, **arguments)
+        for worker in self._workers:
+            worker.wake()
         return done
+
+    # -- reading --------------------------------------------------------------------------------------------------
 
     async def handle(self, run_id: str) -> Handle[Any]:
         """The handle of a run by its id. Raises `RunNotFound`."""
@@ -287,13 +357,6 @@ class App:
         if run is None:
             raise RunNotFound(f"no run has the id {run_id!r}", hint="`fencepost runs` lists them", ids={"run": run_id})
         return run
-
-    async def _verb(self, verb: Any, run_id: str, **arguments: Any) -> Any:
-        run = await self._find(run_id)
-        done = await asyncio.to_thread(verb, self, run, **arguments)
-        for worker in self._workers:
-            worker.wake()
-        return done
 
     # -- working ------------------------------------------------------------------------------------------------------
 

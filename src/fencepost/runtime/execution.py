@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.asks import (
     Ask,
-    ChildAsk,
     CompensateAsk,
     Completion,
     Held,
@@ -39,7 +38,7 @@ from fencepost.effects.perform import Concluded, Conclusion, Delivery, Later, St
 from fencepost.runtime import guard
 from fencepost.runtime.closing import close
 from fencepost.runtime.compensating import compensate
-from fencepost.runtime.intent import new_entry, refused_by_policy
+from fencepost.runtime.intent import known_entry, new_entry, refused_by_policy
 from fencepost.runtime.late import reports_in, take_in
 from fencepost.runtime.leftovers import effect_named, lead_leftover
 from fencepost.runtime.performing import Hands
@@ -48,6 +47,7 @@ from fencepost.runtime.replay import OPERATORS, compensated, completions, record
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.run import Run
 from fencepost.store.api import Answer, Group, Move, Observe
+from fencepost.store.journal import Ticket
 
 if TYPE_CHECKING:
     from fencepost.runtime.host import Host
@@ -222,10 +222,10 @@ class Execution:
                     self._spawn(ask)
             elif type(ask) is Withdrawn:
                 self._withdraw(ask.position)
-            elif isinstance(ask, WaitAsk | SleepAsk | ChildAsk):
+            elif isinstance(ask, WaitAsk | SleepAsk):
                 self._withdrawn.discard(ask.position)
                 self.positions.ask(ask, self.host.now())
-            if not pending:
+            if not pending and self.positions.are_waited_for:
                 pending += self._deliver_due()
         self.moves += self.positions.flush()
         return mine if not self.is_over() else None
@@ -274,30 +274,19 @@ class Execution:
         if self._must_wait(ask, bound):
             self._blocked.append(ask)
             return None
-        operation = self.operations.get(ask.position)
         try:
+            operation = self.operations.get(ask.position)
             if operation is None:
-                conclusion = await self._new(ask, bound)
+                entry = new_entry(self, ask, bound)
+                self.operations[ask.position] = entry.operation
+                refusal = refused_by_policy(self, entry, bound)
             else:
-                conclusion = await self._known(bound, operation)
+                entry, refusal = known_entry(self, bound, operation), None
+            conclusion = refusal or await self.lead(entry, bound, self._number_for, new=operation is None)
         except FencepostError as error:
             self.stop(error, at=ask.position)
             return None
         return self._conclude(ask, conclusion)
-
-    async def _new(self, ask: StepAsk, bound: Bound[Any]) -> Conclusion:
-        entry = new_entry(self, ask, bound)
-        refusal = refused_by_policy(self, entry, bound)
-        if refusal is not None:
-            return refusal
-        self.operations[ask.position] = entry.operation
-        return await self.lead(entry, bound, self._number_for, new=True)
-
-    async def _known(self, bound: Bound[Any], operation: Operation) -> Conclusion:
-        effect = bound.effect
-        # The stored request is what every attempt sends; the code's arguments agree with it, or the driver had refused.
-        bound.args, bound.kwargs = effect.arguments.decode(operation.request)
-        return await self.lead(Entry(operation, effect.contract, self.owner), bound, self._number_for, new=False)
 
     async def lead(self, entry: Entry, bound: Bound[Any], delivery: Delivery, *, new: bool) -> Conclusion:
         """Lead one operation of the run as far as it goes now."""
@@ -411,7 +400,6 @@ class Execution:
             or self.draining
             or self.changed
             or self.host.lease.lost
-            or isinstance(self.driver.ending, Held)
         )
 
     # -- the ledger -----------------------------------------------------------------------------------------------
@@ -420,11 +408,19 @@ class Execution:
         """Commit everything that waits with these moves; a refused group makes this copy of the run worthless."""
         if self.refused is not None:
             return self.refused
-        group = self._group(moves, observations)
-        answer = await self.host.journal.submit(group)
+        ticket = self.submit(moves, observations)
+        return self.take(ticket, await ticket)
+
+    def submit(self, moves: list[Move], observations: list[Observe]) -> Ticket[Answer]:
+        """Hand everything that waits with these moves to the journal; `take` its answer."""
+        return self.host.journal.submit(self._group(moves, observations))
+
+    def take(self, ticket: Ticket[Answer], answer: Answer) -> Answer:
+        """Take in the journal's answer."""
         if answer is not Answer.MOVED:
             self.refused = answer
-            self._refused_groups.append(group)
+            assert isinstance(ticket.entry, Group), "only groups are submitted here"
+            self._refused_groups.append(ticket.entry)
         return answer
 
     def _group(self, moves: list[Move], observations: list[Observe]) -> Group:

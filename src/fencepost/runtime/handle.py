@@ -1,7 +1,7 @@
-"""A run seen from outside: its handle, and how this process learns that runs have begun or been given up.
+"""A run seen from outside: its handle, and how this process learns that a run has ended.
 
-`Arrivals` starts all runs that are asked for in one turn of the event loop in one transaction, and wakes whoever waits
-for a run that this process has given up. Runs worked on elsewhere are found by watching the ledger.
+Whoever waits for a run that this process lives is told when it is given up; runs that are worked on elsewhere are
+found by looking at the ledger again and again. Starting runs is `app`, working on them `worker`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from fencepost.core.errors import (
     RunHeld,
     RunTerminated,
     StepFailed,
-    StoreBusy,
 )
 from fencepost.core.records import Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
@@ -26,8 +25,6 @@ from fencepost.core.states import FINAL_RUN_STATES, RunState
 if TYPE_CHECKING:
     from fencepost.effects.values import Door
     from fencepost.runtime.app import App
-    from fencepost.store.api import NewRun
-    from fencepost.store.sqlite import SqliteStore
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -35,44 +32,15 @@ LOOK_AGAIN = 0.05
 """Seconds between two looks at a ledger that another process may have changed."""
 
 
-class Arrivals:
-    """Starts that wait for their transaction, and waits for runs to be given up.
+class Watchers:
+    """Who waits for which run to be given up.
 
     `here` holds the numbers of the runs that this process lives: their end is told, not looked for.
     """
 
     def __init__(self) -> None:
         self.here: set[int] = set()
-        self._starting: list[tuple[NewRun, asyncio.Future[tuple[Run, bool]]]] = []
-        self._starter: asyncio.Task[None] | None = None
         self._waiting: dict[int, list[asyncio.Future[Run | None]]] = {}
-
-    async def start(self, store: SqliteStore, new: NewRun) -> tuple[Run, bool]:
-        """Insert a run together with all others that are started in this turn of the loop."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[tuple[Run, bool]] = loop.create_future()
-        self._starting.append((new, future))
-        if len(self._starting) == 1:
-            self._starter = loop.create_task(self._start_all(store))
-        return await future
-
-    async def _start_all(self, store: SqliteStore) -> None:
-        """Start what was asked for in place if the write lock is free at once, else without blocking the loop."""
-        starting, self._starting = self._starting, []
-        news = [new for new, _ in starting]
-        try:
-            try:
-                started = store.start_runs(news, patience=0.0)
-            except StoreBusy:
-                started = await asyncio.to_thread(store.start_runs, news)
-        except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
-            for _, future in starting:
-                if not future.done():
-                    future.set_exception(error)
-            return
-        for (_, future), answer in zip(starting, started, strict=True):
-            if not future.done():
-                future.set_result(answer)
 
     def run_left(self, number: int, run: Run | None) -> None:
         """This process has given the run up; `run` is how it left it, None if somebody else owns it."""
@@ -129,10 +97,10 @@ class Handle(Generic[R_co]):
 
     async def _left(self) -> Run:
         """The run once it has ended or is held."""
-        arrivals = self._app._arrivals  # noqa: SLF001 - as above
-        run = self._run if self._run.no in arrivals.here else None
+        watchers = self._app._watchers  # noqa: SLF001 - as above
+        run = self._run if self._run.no in watchers.here else None
         while run is None or not (run.state in FINAL_RUN_STATES or run.state is RunState.HELD):
-            run = await arrivals.left(self._run.no) if run is not None else None
+            run = await watchers.left(self._run.no) if run is not None else None
             run = run or await self._app._find(self.id)  # noqa: SLF001 - as above
         return run
 

@@ -17,7 +17,7 @@ from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
-from fencepost.runtime.handle import Arrivals
+from fencepost.runtime.handle import Watchers
 from fencepost.store.journal import Journal
 from fencepost.store.sqlite import SqliteStore
 
@@ -39,7 +39,7 @@ class Host:
     workflows: Mapping[tuple[str, int], Workflow[..., Any]]
     overdue: Overdue = field(default_factory=Overdue)
     draw: Callable[[], float] = random.random
-    arrivals: Arrivals = field(default_factory=Arrivals)
+    watchers: Watchers = field(default_factory=Watchers)
 
     def __post_init__(self) -> None:
         # Asked several times per step: as functions of their own, and not through three methods.

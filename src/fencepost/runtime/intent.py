@@ -52,10 +52,18 @@ def new_entry(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> Entry:
     return new_operation(run, bound, step=ask.name, item=ask.item, scope=scope, owner=execution.owner)
 
 
+def known_entry(execution: Execution, bound: Bound[Any], operation: Operation) -> Entry:
+    """The entry of an effect that has a row. What every attempt sends is the stored request, never the code's own.
+
+    They agree: the driver holds a run whose code asks for another.
+    """
+    bound.args, bound.kwargs = bound.effect.arguments.decode(operation.request)
+    return Entry(operation, bound.effect.contract, execution.owner)
+
+
 def refused_by_policy(execution: Execution, entry: Entry, bound: Bound[Any]) -> Concluded | None:
     """Ask the effect's policy; its verdict is recorded with the intent. None: the effect may be sent."""
-    effect = bound.effect
-    policy = effect.declared.policy
+    policy = bound.effect.declared.policy
     if policy is None:
         return None
     verdict = policy(execution.history.run.principal, *bound.args, **bound.kwargs)
@@ -64,7 +72,6 @@ def refused_by_policy(execution: Execution, entry: Entry, bound: Bound[Any]) -> 
         return None
     record = ErrorRecord(_REFUSED_BY_POLICY, f"refused by policy: {verdict.why}")
     now = execution.host.store.now()
-    execution.operations[entry.operation.position] = entry.operation
     moves = entry.reserve(now)
     number = execution.driver.delivered + 1
     moves.append(entry.move(OperationEvent.REFUSE, now, Result(error=record.as_text(), delivered=number)))

@@ -42,7 +42,9 @@ class LeaseHolder:
         self.margin = margin
         self.id = secrets.token_hex(8)
         self._good_until = 0
-        self._lost: str | None = None
+        self.lost = False
+        """Whether this life is over: expired by others, given up, or not renewed in time."""
+        self._why_lost = ""
         self._ticked_at = 0
         self._stall_allowed = SECOND
         self._stopping = threading.Event()
@@ -77,21 +79,16 @@ class LeaseHolder:
 
     def check(self) -> None:
         """Raise `LeaseLost` if no send may start now."""
-        if self._lost is not None or boot_now() >= self._good_until:
+        if self.lost or boot_now() >= self._good_until:
             raise LeaseLost(
-                self._lost or "the lease is too near its end, or over",
+                self._why_lost or "the lease is too near its end, or over",
                 hint="nothing was sent; whoever owns the run next goes on",
                 ids={"lease": self.id},
             )
 
-    @property
-    def lost(self) -> bool:
-        """Whether this life is over: the lease was expired by others or could not be renewed in time."""
-        return self._lost is not None
-
     def give_up(self, why: str) -> None:
         """End this life early: nothing is sent under it any more."""
-        self._lost = self._lost or why
+        self.lost, self._why_lost = True, self._why_lost or why
 
     def end(self) -> None:
         """Stop renewing and give the lease back, so that its runs can be claimed at once."""
@@ -101,7 +98,7 @@ class LeaseHolder:
         try:
             self.store.end_lease(self.id, now=self.store.now())
         except StoreUnavailable:
-            self._lost = "the ledger could not be reached to give the lease back; it runs out by itself"
+            self.give_up("the ledger could not be reached to give the lease back; it runs out by itself")
 
     def _renew_until_stopped(self) -> None:
         pause = self.length / RENEWALS_PER_LEASE / SECOND
@@ -121,7 +118,7 @@ class LeaseHolder:
         if renewed:
             self._good_until = asked_at + self.length - self.margin
         else:
-            self._lost = "the lease was expired by another process"
+            self.give_up("the lease was expired by another process")
         return renewed
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from typing import Any, Self, TypeVar
 
 from fencepost.core.duration import SECOND, microseconds
@@ -37,8 +38,8 @@ class Ledger:
         effects: Iterable[Effect[..., Any]] = (),
         targets: Mapping[str, Target] | None = None,
         namespace: str = "default",
-        lease: str = "15s",
-        margin: str = "2s",
+        lease: str | timedelta = "15s",
+        margin: str | timedelta = "2s",
     ) -> None:
         self._single: dict[int, SingleEffect] = {}
         self.app = App(url, workflows=(), targets=targets, namespace=namespace, lease=lease, margin=margin)
@@ -48,7 +49,7 @@ class Ledger:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def perform(
-        self, bound: Bound[R], *, operation: str, on_behalf_of: str | None = None, within: str = "60s"
+        self, bound: Bound[R], *, operation: str, on_behalf_of: str | None = None, within: str | timedelta = "60s"
     ) -> R:
         """Perform one effect, or return what the ledger holds of it.
 

@@ -24,7 +24,7 @@ from fencepost.effects.deliberate import RunBody
 from fencepost.effects.perform import Ask, Conclusion, Load, LookedUp, Need, Record, Rest, Send, Sent
 from fencepost.effects.sending import load_async, look_up_async, run_async
 from fencepost.runtime.late import Report, take_in
-from fencepost.store.api import Group, Observe
+from fencepost.store.api import Answer, Group, Observe
 from fencepost.store.journal import Ticket
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Hands:
 
     async def lead(self, needs: Generator[Need | RunBody, Any, Conclusion], bound: Bound[Any]) -> Conclusion:
         """Drive the generator of one bound step to its conclusion."""
+        execution = self._execution
         answer: Any = None
         asked_at = 0
         try:
@@ -63,37 +64,34 @@ class Hands:
                 need = needs.send(answer)
                 if isinstance(need, Record):
                     asked_at = boot_now()
-                    answer = await self._execution.record(need.moves, need.observations)
+                    if execution.refused is not None:
+                        answer = execution.refused
+                    else:
+                        ticket = execution.submit(need.moves, need.observations)
+                        answer = execution.take(ticket, await ticket)
                 elif isinstance(need, Send):
-                    answer = await self._send(need, bound, asked_at)
+                    # The deadline counts from before the permission was asked for.
+                    attempting = self._sending(need, bound, asked_at + need.entry.contract.timeout)
+                    answer = await run_async(bound, attempting, self._host.executor, self._host.overdue)
                 elif isinstance(need, Ask):
                     answer = await self._ask(need, bound)
                 elif isinstance(need, Load):
                     answer = await self._load(need, bound)
                 elif isinstance(need, Rest):
-                    answer = await rest(self._execution, need.until)
+                    answer = await rest(execution, need.until)
                 else:
                     answer = await self._run(need, bound)
         except StopIteration as stop:
             conclusion: Conclusion = stop.value
             return conclusion
 
-    async def _send(self, need: Send, bound: Bound[Any], asked_at: int) -> Sent:
-        """Run the body; its deadline counts from before its permission was asked for."""
-        effect, operation = bound.effect, need.entry.operation
-        contract = effect.contract
-        attempting = Attempting(
-            self._site,
-            operation.step,
-            need.attempt.number,
-            asked_at + contract.timeout,
-            contract,
-            operation,
-            effect,
-        )
+    def _sending(self, need: Send, bound: Bound[Any], deadline: int) -> Attempting:
+        """The facts of an attempt that is about to be sent."""
+        effect, operation, number = bound.effect, need.entry.operation, need.attempt.number
+        attempting = Attempting(self._site, operation.step, number, deadline, effect.contract, operation, effect)
         if not effect.is_async:
-            attempting.late = self._late(need.entry, need.attempt.number, bound)
-        return await run_async(bound, attempting, self._host.executor, self._host.overdue)
+            attempting.late = self._late(need.entry, number, bound)
+        return attempting
 
     async def _ask(self, need: Ask, bound: Bound[Any]) -> LookedUp:
         reconcile = bound.effect.declared.reconcile
@@ -159,7 +157,7 @@ class RunKeeper:
         self._run = run
         self._owner = owner
 
-    def note(self, operation: Operation, attempt: int, kind: str, evidence: str) -> Ticket:
+    def note(self, operation: Operation, attempt: int, kind: str, evidence: str) -> Ticket[Answer]:
         """Append an observation; the ticket is done when it is durable."""
         now = self._host.store.now()
         operation.observations.append(Observation(kind, None, evidence, now, attempt=attempt))

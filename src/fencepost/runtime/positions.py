@@ -31,12 +31,19 @@ class Positions:
         self._signals = history.signals
         self._specs: dict[str, WaitSpec[object]] = {}
         self._moves: list[Move] = []
+        self._waited_for: dict[str, Step] = {}
+        """The open waits and sleeps that the workflow has asked for in this life."""
         self.steps: dict[str, Step] = {step.position: step for step in history.steps}
 
     def take(self, signals: list[Signal]) -> None:
         """Take in signals as the ledger holds them now; what this run has applied or refused already stays so."""
         known = {signal.id: signal for signal in self._signals}
         self._signals += [signal for signal in signals if signal.id not in known]
+
+    @property
+    def are_waited_for(self) -> bool:
+        """Whether the workflow has asked for a wait or sleep that is open."""
+        return bool(self._waited_for)
 
     def flush(self) -> list[Move]:
         """The moves collected since the last flush."""
@@ -57,6 +64,9 @@ class Positions:
                 self._open(_step(ask, now, detail=detail, due_at=due_at))
         elif isinstance(ask, SleepAsk) and ask.position not in self.steps:
             self._open(_step(ask, now, due_at=ask.until))
+        step = self.steps[ask.position]
+        if step.state is StepState.OPEN:
+            self._waited_for[step.position] = step
 
     def _open(self, step: Step) -> None:
         self.steps[step.position] = step
@@ -97,8 +107,7 @@ class Positions:
 
     def next_due(self, now: int, number: int) -> Completion | None:
         """Close the first wait or sleep that is due, as the `number`-th delivery; None when none is."""
-        waited_for = [step for step in self.steps.values() if step.position in self._specs or step.kind == "sleep"]
-        for closing in due(waited_for, self._signals, now=now):
+        for closing in due(self._waited_for.values(), self._signals, now=now):
             step = self.steps[closing.position]
             if isinstance(closing, Satisfied) and not self._readable(closing.position, closing.signal, now):
                 continue
@@ -153,6 +162,7 @@ class Positions:
     ) -> None:
         expected = step.state
         step.state = STEP.after(expected, event)
+        self._waited_for.pop(step.position, None)
         step.result, step.error, step.delivered, step.closed_at = result, error, delivered, now
         self._moves.append(
             MoveStep(

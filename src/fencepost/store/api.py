@@ -279,6 +279,13 @@ class NewRun(NamedTuple):
     at: int
 
 
+class Started(NamedTuple):
+    """A run that was to be started: as it stands now, and whether this start made it."""
+
+    run: Run
+    is_new: bool
+
+
 class RunFilter(NamedTuple):
     """Which runs a list shows; None means any. Pages go by `after` (a run's number), newest first."""
 
@@ -293,7 +300,7 @@ class RunFilter(NamedTuple):
 class Prepared(Protocol):
     """Groups that are written and not yet committed."""
 
-    def commit(self) -> list[Answer | ValueRefused]:
+    def commit(self) -> list[Answer | Started | ValueRefused]:
         """Make them durable, on any thread; see `Store.commit`."""
 
 
@@ -318,7 +325,7 @@ class Store(Protocol):
     def end_lease(self, lease: str, *, now: int) -> bool:
         """Give a live lease back. Its runs can be claimed at once."""
 
-    def start_run(self, new: NewRun) -> tuple[Run, bool]:
+    def start_run(self, new: NewRun) -> Started:
         """Insert a run, or return the one that has this id, with whether it is new. Comparing is the caller's."""
 
     def claim(
@@ -336,12 +343,6 @@ class Store(Protocol):
 
     def load(self, run: int) -> History:
         """Everything of one run."""
-
-    def start_runs(self, news: Sequence[NewRun], *, patience: float | None = None) -> list[tuple[Run, bool]]:
-        """`start_run` for several runs in one transaction.
-
-        `patience`: seconds to wait for the write lock, the store's own if not given; raises `StoreBusy` after that.
-        """
 
     def find(self, namespace: str, run_id: str) -> Run | None:
         """The run with this id."""
@@ -382,14 +383,14 @@ class Store(Protocol):
     def change_mark(self) -> int:
         """A number that changes when another connection has written; cheap enough to ask often."""
 
-    def commit(self, groups: Sequence[Group], *, patience: float) -> list[Answer | ValueRefused]:
+    def commit(self, entries: Sequence[Group | NewRun], *, patience: float) -> list[Answer | Started | ValueRefused]:
         """Commit groups in one transaction; what became of each, or why the database cannot hold it.
 
         Raises `StoreBusy` when the write lock is not free within `patience` seconds, `StoreFailed` when it is not
         known whether the commit is on disk: from then on every write raises that.
         """
 
-    def prepare(self, groups: Sequence[Group], *, patience: float) -> Prepared:
+    def prepare(self, entries: Sequence[Group | NewRun], *, patience: float) -> Prepared:
         """Do what `commit` does up to the commit itself. The write lock is held until `Prepared.commit`."""
 
     def close(self) -> None:
@@ -415,5 +416,6 @@ __all__ = [
     "Prepared",
     "RunFilter",
     "SettleAttempt",
+    "Started",
     "Store",
 ]

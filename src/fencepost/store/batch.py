@@ -30,6 +30,7 @@ from fencepost.store.api import (
     Observe,
     OpenStep,
     SettleAttempt,
+    Started,
 )
 from fencepost.store.connection import MISMATCH, Connection, SqliteError
 from fencepost.store.failures import (
@@ -63,7 +64,7 @@ _TOO_BIG = 18
 # A contradiction leaves its attempt unresolved and says neither; its evidence is kept all the same.
 _SAYS = {"applied": "applied", "not applied": "not applied"}
 
-Outcome = Answer | ValueRefused
+Outcome = Answer | Started | ValueRefused
 
 
 def touches(move: Move) -> tuple[tuple[Any, ...], ...]:

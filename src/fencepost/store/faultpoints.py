@@ -19,6 +19,7 @@ from fencepost.store.api import (
     MoveSignal,
     MoveStep,
     NewOperation,
+    NewRun,
     SettleAttempt,
 )
 
@@ -54,9 +55,18 @@ def of_moves(moves: Iterable[Move]) -> list[str]:
     return [point for move in moves if (point := of_move(move)) is not None]
 
 
-def of_groups(groups: Iterable[Group]) -> list[str]:
-    """The rows of every move of a commit."""
-    return [point for group in groups for point in of_moves(group.moves)]
+def of_entries(entries: Iterable[Group | NewRun]) -> list[str]:
+    """The rows of every start and move of a commit."""
+    return [
+        point
+        for entry in entries
+        for point in ([of_start(entry)] if isinstance(entry, NewRun) else of_moves(entry.moves))
+    ]
+
+
+def of_start(new: NewRun) -> str:
+    """The row that starting a run takes: owned from the first on, or left for somebody to claim."""
+    return f"run:nothing:{RunEvent.RELEASE if new.lease is None else RunEvent.CLAIM}"
 
 
 def of_claim(run_state: str, operation_states: Sequence[str]) -> list[str]:

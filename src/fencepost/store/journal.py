@@ -19,16 +19,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from fencepost.core.errors import FencepostError, StoreBusy, StoreFailed, StoreUnavailable
-from fencepost.store.api import Answer, Group
+from fencepost.core.errors import FencepostError, StoreBusy, StoreFailed, StoreUnavailable, ValueRefused
+from fencepost.store.api import Answer, Group, NewRun, Started
 
 if TYPE_CHECKING:
     from fencepost.store.batch import Outcome
     from fencepost.store.faultpoints import Probe
 
 _log = logging.getLogger(__name__)
+
+A = TypeVar("A", Answer, Started)
 
 # Syncs slower than this, in seconds, go to the writer thread. Measured: a hand-over costs about 0.1 ms, and a loop
 # that is busy gets the interpreter back to the writer only after a switch interval, up to 5 ms.
@@ -53,23 +55,32 @@ class JournaledStore(Protocol):
 
     probe: Probe | None
 
-    def prepare(self, groups: Sequence[Group], *, patience: float) -> PreparedCommit:
-        """Write groups without committing them; raises `StoreBusy` when the lock is not free within `patience` s."""
+    def prepare(self, entries: Sequence[Group | NewRun], *, patience: float) -> PreparedCommit:
+        """Write groups and starts without committing them.
+
+        Raises `StoreBusy` when the write lock is not free within `patience` seconds.
+        """
 
 
-class Ticket:
-    """The wait for one group's answer. `await ticket` on the loop that submitted it, or `ticket.wait()` on a thread."""
+class Ticket(Generic[A]):
+    """The wait for the answer to one group or start.
 
-    __slots__ = ("_done", "_error", "_future", "_loop", "_when_done", "answer", "group")
+    `await ticket` on the loop that submitted it, or `ticket.wait()` on a thread.
+    """
+
+    __slots__ = ("_done", "_error", "_future", "_loop", "_when_done", "answer", "entry")
 
     def __init__(
-        self, group: Group, loop: asyncio.AbstractEventLoop | None, when_done: Callable[[Ticket], None] | None
+        self,
+        entry: Group | NewRun,
+        loop: asyncio.AbstractEventLoop | None,
+        when_done: Callable[[Ticket[A]], None] | None,
     ) -> None:
-        self.group = group
-        self.answer: Answer | None = None
+        self.entry = entry
+        self.answer: A | None = None
         self._error: BaseException | None = None
         self._loop = loop
-        self._when_done = when_done
+        self._when_done: Callable[[Ticket[A]], None] | None = when_done
         self._future: asyncio.Future[None] | None = None
         self._done: threading.Event | None = threading.Event() if loop is None else None
 
@@ -78,21 +89,21 @@ class Ticket:
         """Whether the group was committed, refused or failed."""
         return self.answer is not None or self._error is not None
 
-    def result(self) -> Answer:
+    def result(self) -> A:
         """The answer; raises what kept the group from being judged. Only when `done`."""
         if self._error is not None:
             raise self._error
         assert self.answer is not None, "the ticket is not done"
         return self.answer
 
-    def wait(self, timeout: float | None = None) -> Answer:
+    def wait(self, timeout: float | None = None) -> A:
         """Block this thread until the group is done; raises `TimeoutError` after `timeout` seconds."""
         assert self._done is not None, "a ticket that was submitted on an event loop is awaited"
         if not self._done.wait(timeout):
             raise TimeoutError("the ledger has not answered yet; the group may still be committed")
         return self.result()
 
-    def __await__(self) -> Generator[Any, None, Answer]:
+    def __await__(self) -> Generator[Any, None, A]:
         if not self.done:
             assert self._loop is not None, "a ticket that was submitted on a thread is waited for"
             self._future = self._loop.create_future()
@@ -126,7 +137,7 @@ class Journal:
         self._patience = patience
         if probe is not None:
             store.probe = probe
-        self._waiting: deque[Ticket] = deque()
+        self._waiting: deque[Ticket[Any]] = deque()
         # Held while a batch is taken and committed, so that a run's groups are committed in the order of submission.
         self._turn = threading.Lock()
         self._flush_due: set[asyncio.AbstractEventLoop] = set()
@@ -141,19 +152,26 @@ class Journal:
 
     # -- what callers do ------------------------------------------------------------------------------------------
 
-    def submit(self, group: Group, when_done: Callable[[Ticket], None] | None = None) -> Ticket:
+    def submit(self, group: Group, when_done: Callable[[Ticket[Answer]], None] | None = None) -> Ticket[Answer]:
         """Hand in a group; it is committed with everything else that waits.
 
         On an event loop the ticket is awaited, or `when_done` is called on the loop's thread. From a plain thread the
         writer thread commits it, `when_done` is called there, and the caller may `wait()`. Raises `StoreFailed` after
         a commit of unknown result.
         """
+        return self._submit(group, when_done)
+
+    def start(self, new: NewRun) -> Ticket[Started]:
+        """Hand in a run to be started, as `submit` does a group; it is committed with everything else that waits."""
+        return self._submit(new, None)
+
+    def _submit(self, entry: Group | NewRun, when_done: Callable[[Ticket[A]], None] | None) -> Ticket[A]:
         self._refuse_when_over()
         try:
             loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
             loop = None
-        ticket = Ticket(group, loop, when_done)
+        ticket = Ticket(entry, loop, when_done)
         self._waiting.append(ticket)
         if loop is None:
             self._hand_over()
@@ -167,7 +185,7 @@ class Journal:
         For threads. On an event loop it blocks the loop; use `submit` there.
         """
         self._refuse_when_over()
-        ticket = Ticket(group, None, None)
+        ticket: Ticket[Answer] = Ticket(group, None, None)
         self._waiting.append(ticket)
         with self._turn:
             while not ticket.done:
@@ -233,7 +251,7 @@ class Journal:
         self._slow_syncs += 1
         return self._slow_syncs % _REMEASURE_EVERY != 0
 
-    def _finish_for(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket], prepared: PreparedCommit) -> None:
+    def _finish_for(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit) -> None:
         """On the writer thread: sync what the loop wrote, and call the loop back once for the whole batch."""
         try:
             self._finish(batch, prepared, None)
@@ -258,18 +276,18 @@ class Journal:
                 if batch := self._take():
                     self._commit_batch(batch, loop=None)
 
-    def _take(self) -> list[Ticket]:
+    def _take(self) -> list[Ticket[Any]]:
         """The next batch, in the order of submission; with the turn held."""
         waiting = self._waiting
         return [waiting.popleft() for _ in range(min(len(waiting), GROUPS_MAX))]
 
-    def _commit_batch(self, batch: list[Ticket], loop: asyncio.AbstractEventLoop | None) -> None:
+    def _commit_batch(self, batch: list[Ticket[Any]], loop: asyncio.AbstractEventLoop | None) -> None:
         prepared = self._prepare(batch, loop, patience=None)
         if prepared is not None:
             self._finish(batch, prepared, loop)
 
     def _prepare(
-        self, batch: list[Ticket], loop: asyncio.AbstractEventLoop | None, *, patience: float | None
+        self, batch: list[Ticket[Any]], loop: asyncio.AbstractEventLoop | None, *, patience: float | None
     ) -> PreparedCommit | None:
         """Write a batch; None when it was told why not, or put back for the writer because the lock is taken."""
         if self._failed is not None:
@@ -277,7 +295,7 @@ class Journal:
             return None
         seconds = self._patience if patience is None else patience
         try:
-            return self._store.prepare([ticket.group for ticket in batch], patience=seconds)
+            return self._store.prepare([ticket.entry for ticket in batch], patience=seconds)
         except StoreBusy as error:
             if patience is None:
                 self._reject(batch, error, loop)
@@ -287,7 +305,9 @@ class Journal:
             self._reject(batch, error, loop)
         return None
 
-    def _finish(self, batch: list[Ticket], prepared: PreparedCommit, loop: asyncio.AbstractEventLoop | None) -> None:
+    def _finish(
+        self, batch: list[Ticket[Any]], prepared: PreparedCommit, loop: asyncio.AbstractEventLoop | None
+    ) -> None:
         began = time.perf_counter()
         try:
             answers = prepared.commit()
@@ -297,13 +317,13 @@ class Journal:
         self._sync_seconds += 0.2 * (time.perf_counter() - began - self._sync_seconds)
         self.commits += 1
         for ticket, answer in zip(batch, answers, strict=True):
-            if isinstance(answer, Answer):
-                ticket.answer = answer
-            else:
+            if isinstance(answer, ValueRefused):
                 ticket._error = answer  # noqa: SLF001 - a ticket belongs to the journal
+            else:
+                ticket.answer = answer
         _tell(batch, loop)
 
-    def _reject(self, batch: list[Ticket], error: Exception, loop: asyncio.AbstractEventLoop | None) -> None:
+    def _reject(self, batch: list[Ticket[Any]], error: Exception, loop: asyncio.AbstractEventLoop | None) -> None:
         if isinstance(error, StoreFailed):
             self._failed = error
         for ticket in batch:
@@ -322,9 +342,9 @@ class Journal:
             return self._writer
 
 
-def _tell(batch: list[Ticket], here: asyncio.AbstractEventLoop | None) -> None:
+def _tell(batch: list[Ticket[Any]], here: asyncio.AbstractEventLoop | None) -> None:
     """Settle tickets where they were submitted: at once on this loop or for a thread, else once per other loop."""
-    elsewhere: dict[asyncio.AbstractEventLoop, list[Ticket]] = {}
+    elsewhere: dict[asyncio.AbstractEventLoop, list[Ticket[Any]]] = {}
     for ticket in batch:
         loop = ticket._loop  # noqa: SLF001 - a ticket belongs to the journal
         if loop is here or loop is None:

@@ -20,7 +20,7 @@ from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
 from fencepost.store import faultpoints, rows
-from fencepost.store.api import Answer, Decision, Group, NewRun, RunFilter
+from fencepost.store.api import Answer, Decision, Group, NewRun, RunFilter, Started
 from fencepost.store.batch import Outcome, Writer
 from fencepost.store.chain import chained
 from fencepost.store.connection import Connection, SqliteError
@@ -97,20 +97,15 @@ class SqliteStore:
 
     # -- runs -----------------------------------------------------------------------------------------------------
 
-    def start_run(self, new: NewRun) -> tuple[Run, bool]:
+    def start_run(self, new: NewRun) -> Started:
         """See `Store.start_run`."""
-        return self.start_runs([new])[0]
+        with self._writing(faultpoints.of_start(new)):
+            return self._start(new)
 
-    def start_runs(self, news: Sequence[NewRun], *, patience: float | None = None) -> list[tuple[Run, bool]]:
-        """See `Store.start_runs`."""
-        points = {"run:nothing:release" if new.lease is None else "run:nothing:claim" for new in news}
-        started = []
-        with self._writing(*sorted(points), patience=None if patience is None else Patience(patience)):
-            for new in news:
-                is_new = self._change("start_run", **new._asdict()) == 1
-                found = self._execute("find_run", namespace=new.namespace, id=new.id)
-                started.append((rows.run(found[0]), is_new))
-        return started
+    def _start(self, new: NewRun) -> Started:
+        is_new = self._change("start_run", **new._asdict()) == 1
+        found = self._execute("find_run", namespace=new.namespace, id=new.id)
+        return Started(rows.run(found[0]), is_new)
 
     def find(self, namespace: str, run_id: str) -> Run | None:
         """See `Store.find`."""
@@ -252,22 +247,26 @@ class SqliteStore:
 
     # -- the journal's commit -------------------------------------------------------------------------------------
 
-    def commit(self, groups: Sequence[Group], *, patience: float) -> list[Outcome]:
+    def commit(self, entries: Sequence[Group | NewRun], *, patience: float) -> list[Outcome]:
         """See `Store.commit`."""
-        return self.prepare(groups, patience=patience).commit()
+        return self.prepare(entries, patience=patience).commit()
 
-    def prepare(self, groups: Sequence[Group], *, patience: float) -> Prepared:
-        """See `Store.prepare`."""
-        points = faultpoints.of_groups(groups) if self.probe else []
+    def prepare(self, entries: Sequence[Group | NewRun], *, patience: float) -> Prepared:
+        """Write groups and starts without committing them; see `Store.commit`."""
+        groups = [entry for entry in entries if type(entry) is Group]
+        points = faultpoints.of_entries(entries) if self.probe else []
         self._take_turn(Patience(patience))
         try:
             begin(self._connection, Patience(patience))
             self._announce("before", points)
-            answers = self._writer.write_fast(groups)
+            answers: list[Outcome] | None = self._writer.write_fast(groups)
             if answers is None:
                 roll_back(self._connection)
                 begin(self._connection, self.patience)
                 answers = self._writer.write_each(groups)
+            if len(groups) < len(entries):
+                of_groups = iter(answers)
+                answers = [self._start(one) if isinstance(one, NewRun) else next(of_groups) for one in entries]
         except SqliteError as error:
             self._give_up(error)
             raise unavailable(error, self.path) from error
@@ -405,7 +404,7 @@ class SqliteStore:
 
 
 class Prepared:
-    """Groups that are written and not yet committed; holds the write lock until `commit`, on any thread."""
+    """Groups and starts that are written and not yet committed; holds the write lock until `commit`, on any thread."""
 
     __slots__ = ("_answers", "_points", "_store")
 
@@ -415,7 +414,7 @@ class Prepared:
         self._points = points
 
     def commit(self) -> list[Outcome]:
-        """Make it durable; what each group was answered. Raises `StoreFailed` when that is not known."""
+        """Make it durable; what each was answered. Raises `StoreFailed` when that is not known."""
         self._store.finish(self._points)
         return self._answers
 
