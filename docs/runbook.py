@@ -70,6 +70,14 @@ PAGES = (
         "Find a key or a look-up at the target, and declare it: `send_key=` or `reconcile=`.",
     ),
     Page(
+        HoldReason.REFUSED,
+        "An earlier attempt may have happened. It was sent again under its key, and the target refused that for good, "
+        "such as with 401: the refusal says nothing of the earlier one, and the same again would be refused again.",
+        "The refusal in `show`; then what it asks for: a credential, a permission, an address.",
+        (ASK_AGAIN, HAPPENED, DID_NOT_HAPPEN, CANCEL, GIVE_UP),
+        "Renew credentials before they run out, and declare a look-up: then the first question is a reading one.",
+    ),
+    Page(
         HoldReason.DECLARED,
         'It may have happened, and the contract says `on_unknown="hold"`: it is never sent again, not even '
         "under its key.",
@@ -215,6 +223,13 @@ PAGES = (
         "The message and its hint.",
         (NEW_CODE, CANCEL, GIVE_UP),
         "Write `await run.do(step(...))`.",
+    ),
+    Page(
+        "PolicyFailed",
+        "The policy of an effect raised, or returned no verdict, so nothing of that effect was sent.",
+        "The message: it names the policy, and what it raised or returned.",
+        (("resume RUN --reason TEXT", "the policy is mended and deployed; it is asked anew"), CANCEL, GIVE_UP),
+        "Let a policy be a plain function that returns `Allowed()` or `Refused(why)` whatever it is asked.",
     ),
     Page(
         "ValueRefused",

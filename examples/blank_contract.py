@@ -7,13 +7,7 @@ Nothing here can be started: an app with a blank is refused before it opens its 
 
 from pydantic import BaseModel
 
-from fencepost.core.contract import Retry
-from fencepost.effects.answers import Absent
-from fencepost.effects.call import Call
-from fencepost.effects.declare import KeyHeader, Stands, effect
-from fencepost.runtime.app import App
-from fencepost.runtime.run import Run
-from fencepost.runtime.workflow import workflow
+from fencepost import Absent, App, Call, KeyHeader, Retry, Run, Stands, effect, workflow
 
 
 class Order(BaseModel):

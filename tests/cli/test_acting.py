@@ -39,6 +39,7 @@ def test_a_signal_takes_any_json(fencepost, db, started):
     values = [one["value"] for one in fencepost("show", run, "--db", db, "--json").json["signals"]]
     assert values == [None, 1, 1.5, True, "x", [1, {"a": None}], {"b": [2]}]
     assert fencepost("signal", run, "other", "yes", "--db", db).code == 2
+    assert fencepost("signal", run, "other", '"yes"', "--db", db, "--id", "").code == 2
 
 
 def test_a_run_is_cancelled_with_who_and_why(fencepost, db, started, lived):
@@ -66,7 +67,10 @@ def test_a_verb_that_does_not_apply_is_refused_and_audited(fencepost, db, starte
 def test_every_verb_needs_a_reason(fencepost, db, started):
     run = started("greet", "Ada")
     assert fencepost("terminate", run, "--db", db).code == 2
-    assert fencepost("terminate", run, "--db", db, "--reason", " ").code == 1
+    assert fencepost("terminate", run, "--db", db, "--reason", " ").code == 2
+    nobody = fencepost("terminate", run, "--db", db, "--reason", "tidy", "--by", "")
+    assert (nobody.code, "--by and --reason" in nobody.err) == (2, True)
+    assert fencepost("show", run, "--db", db, "--json").json["audit"] == []
     assert fencepost("terminate", run, "--db", db, "--reason", "tidy").code == 0
 
 
@@ -91,6 +95,20 @@ def test_an_unknown_effect_is_settled_as_happened_and_the_run_goes_on(fencepost,
     assert told["steps"][0]["reference"] == "t-1"
 
 
+def test_settling_without_a_result_says_what_may_follow(fencepost, db, unknown):
+    settle = ("settle", unknown, "book", "--happened", "--reference", "t-1", "--app", SHOP, "--db", db, *WHY)
+    ended = fencepost(*settle)
+    assert (ended.code, "held again, result missing" in ended.err) == (0, True)
+    assert fencepost(*settle, "--result", '{"id": "t-1"}').err == ""
+
+
+def test_an_effect_without_any_reference_is_settled_by_a_named_override(fencepost, db, unknown):
+    settle = ("settle", unknown, "book", "--happened", "--app", SHOP, "--db", db, *WHY)
+    assert fencepost(*settle).code == 1
+    ended = fencepost(*settle, "--override")
+    assert (ended.code, "guarantee" in ended.err) == (0, False)
+
+
 def test_a_result_of_another_type_is_refused(fencepost, db, unknown):
     ended = fencepost("settle", unknown, "book", "--happened", "--result", "{}", "--app", SHOP, "--db", db, *WHY)
     assert ended.code == 1
@@ -109,9 +127,9 @@ def test_not_happened_waits_out_the_span_unless_overridden_by_name(fencepost, db
 
 def test_what_cannot_be_meant_is_a_usage_error(fencepost, db, unknown):
     base = ("settle", unknown, "book", "--db", db, *WHY)
+    assert "say --happened or --did-not-happen" in fencepost(*base, "--app", SHOP).err
     assert fencepost(*base, "--app", SHOP).code == 2
     assert "needs the code" in fencepost(*base, "--happened").err
-    assert fencepost(*base, "--app", SHOP, "--happened", "--override").code == 2
     assert fencepost(*base, "--app", SHOP, "--did-not-happen", "--result", "1").code == 2
     assert fencepost("retry", unknown, "book", "--db", db, *WHY).code == 2
 
@@ -151,6 +169,17 @@ def test_a_failed_run_is_compensated_and_shows_how(fencepost, db, *, started, li
     told = fencepost("show", run, "--db", db, "--json").json
     assert [one["effect"] for one in told["compensation"]["effects"]] == ["book"]
     assert f"compensation: {WHY[1]}" in fencepost("show", run, "--db", db).out
+
+
+def test_a_compensation_that_failed_is_tried_again_with_its_code(fencepost, db, started, lived):
+    run = started("break_down", {"id": "9", "ends": "badly twice"})
+    lived(run)
+    compensate = ("compensate", run, "--db", db, *WHY)
+    assert fencepost(*compensate).code == 0
+    assert lived(run) == "compensation failed"
+    assert f"fencepost compensate {run} --reason TEXT --app MODULE:APP" in fencepost("show", run, "--db", db).out
+    assert fencepost(*compensate).code == 1
+    assert fencepost(*compensate, "--app", SHOP).code == 0
 
 
 def test_app_and_ledger_may_come_from_the_environment(fencepost, db, unknown, monkeypatch):

@@ -46,6 +46,13 @@ def test_what_cannot_be_read_is_one_line_and_exit_two(fencepost, arguments):
     assert ended.err.count("\n") == 1
 
 
+def test_without_a_command_the_help_is_printed_as_it_is_and_exit_two(fencepost):
+    ended = fencepost()
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("Usage: fencepost [OPTIONS] COMMAND [ARGS]...\n\n")
+    assert ended.err == fencepost("--help").out
+
+
 def test_an_unexpected_error_is_one_line_without_a_traceback(fencepost, db, monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError("by\nnought")

@@ -112,7 +112,7 @@ def test_each_blank_of_the_app_is_a_problem(findings):
 
 
 def test_a_platform_without_enforced_deadline_is_a_warning(findings, monkeypatch):
-    monkeypatch.setattr("fencepost.runtime.contracts.deadline_is_enforced", lambda: False)
+    monkeypatch.setattr("fencepost.effects.deadline.deadline_assumption", lambda: "assumed: nobody stops a process")
     assert findings()[1]["deadline"]["verdict"] == "warning"
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import SHOP
+
 HOSTILE = "\x1b[2J\u202eevil\nforged [bold]markup[/bold]"
 
 
@@ -45,6 +47,13 @@ def test_the_table_names_each_run_and_why_it_stands(fencepost, db, shop):
     assert len(lines) == 4
     assert "held" in lines[2]
     assert "at book" in lines[2]
+    assert "signal 'decision'" in lines[1]
+
+
+def test_a_page_that_is_full_says_more_only_if_there_is_more(fencepost, db, shop):
+    assert fencepost("runs", "--db", db, "--limit", "3").err == ""
+    assert fencepost("runs", "--db", db, "--limit", "3", "--json").json["next"] is None
+    assert fencepost("runs", "--db", db, "--limit", "2").err.startswith("more: --after ")
 
 
 def test_show_has_stable_keys(fencepost, db, shop):
@@ -71,8 +80,32 @@ def test_the_timeline_shows_intent_evidence_reference_and_verbs(fencepost, db, s
     assert "attempt 1" in shown
     assert 'evidence {"kind": "returned"}' in shown
     held = fencepost("show", "unknown", "--db", db).out
-    assert "fencepost settle unknown book --happened|--did-not-happen --reason TEXT" in held
-    assert "signal 'decision'" in fencepost("show", "waiting", "--db", db).out
+    assert "(at book)" in held
+    offered = [line.strip() for line in held.splitlines() if line.startswith("  fencepost")]
+    end = f"--reason TEXT --app MODULE:APP --db {db}"
+    assert offered[:2] == [
+        f"fencepost settle unknown book --happened --result JSON {end}",
+        f"fencepost settle unknown book --did-not-happen {end}",
+    ]
+    assert not [line for line in offered if line.startswith("fencepost signal")]
+    waiting = fencepost("show", "waiting", "--db", db).out
+    assert "signal 'decision'" in waiting
+    assert f"fencepost signal waiting decision JSON --db {db}" in waiting
+    with_app = fencepost("show", "unknown", "--app", SHOP, "--db", db).out
+    assert f"--reason TEXT --app {SHOP} --db {db}" in with_app
+
+
+def test_what_the_environment_names_is_not_repeated(fencepost, db, shop, monkeypatch):
+    monkeypatch.setenv("FENCEPOST_DB", db)
+    assert "fencepost signal waiting decision JSON\n" in fencepost("show", "waiting").out
+
+
+def test_a_hold_inside_an_operators_compensation_names_the_operation(fencepost, db, shop):
+    with sqlite3.connect(db.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE run SET hold = json_set(hold, '$.step', 'operator:1') WHERE id = 'unknown'")
+    connection.close()
+    assert "at book" in fencepost("runs", "--db", db, "--state", "held").out
+    assert "(at book)" in fencepost("show", "unknown", "--db", db).out
 
 
 def test_payloads_can_be_left_out(fencepost, db, shop):
@@ -117,6 +150,20 @@ def test_reading_never_creates_a_ledger(fencepost, db, tmp_path):
         assert ended.code == 5
         assert "there is no ledger here" in ended.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_makes_no_ledger_of_an_empty_file(fencepost, tmp_path):
+    nothing, tableless = tmp_path / "nothing.db", tmp_path / "tableless.db"
+    nothing.touch()
+    connection = sqlite3.connect(tableless)
+    connection.executescript("CREATE TABLE x (y); DROP TABLE x")
+    connection.close()
+    for file in (nothing, tableless):
+        before = file.read_bytes()
+        ended = fencepost("runs", "--db", f"sqlite:///{file}")
+        assert (ended.code, "this file is empty" in ended.err) == (5, True), ended
+        assert fencepost("doctor", "--db", f"sqlite:///{file}").code == 0
+        assert file.read_bytes() == before
 
 
 def test_what_is_no_ledger_is_named_and_left_alone(fencepost, tmp_path):

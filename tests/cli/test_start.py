@@ -50,7 +50,7 @@ def test_input_that_does_not_fit_is_a_usage_error_and_starts_nothing(fencepost, 
     ):
         ended = start(fencepost, db, workflow, "--input", text)
         assert (ended.code, says in ended.err) == (2, True), ended
-    assert start(fencepost, db, "greet", "--input", '"Ada"', run="").code == 1
+    assert start(fencepost, db, "greet", "--input", '"Ada"', run="").code == 2
     assert not (tmp_path / "ledger.db").exists() or fencepost("runs", "--db", db, "--json").json["runs"] == []
 
 
@@ -80,6 +80,9 @@ def test_waiting_no_longer_than_within(fencepost, db):
     ended = start(fencepost, db, "greet", "--input", '"Ada"', "--wait", "--within", "0.1")
     assert ended.code == 6
     assert "is ready" in ended.err
+    without = start(fencepost, db, "greet", "--input", '"Ada"', "--within", "0.1", run="run-2")
+    assert (without.code, "add --wait" in without.err) == (2, True)
+    assert fencepost("show", "run-2", "--db", db).code == 1
 
 
 def test_an_app_with_a_blank_starts_nothing(fencepost, db):

@@ -57,6 +57,8 @@ def test_the_demo_ends_right_and_leaves_a_ledger_to_look_at_and_no_process(tmp_p
     assert "What the outside world holds" in said
     assert "naive retry" in said
     assert "takeovers" in said
+    events = [line.split("s  ", 1)[1] for line in said.splitlines() if "SIGKILL" in line or "SIGSTOP" in line]
+    assert {event.partition(":")[0] for event in events} == {"naive retry", "Fencepost"}
     assert (folder / "fencepost.db").is_file()
     assert not mentioning(folder)
 

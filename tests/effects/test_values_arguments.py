@@ -186,3 +186,18 @@ def test_the_result_door_carries_what_is_declared():
     with pytest.raises(ValueRefused) as refusal:
         result_door(create).encode(None)
     assert refusal.value.ids["path"].startswith("result")
+
+
+def test_an_argument_of_another_type_is_named_beside_the_declared_one():
+    def ships(call: object, request: Request, counts: list[int]) -> None: ...
+
+    door = ArgumentsDoor(ships)
+    for request, counts, said in [
+        ("x", [1], "request: is a str; Request is declared"),
+        (None, [1], "request: is None; Request is declared"),
+        (Request.model_construct(lines=7), [1], f"request.lines: is an int; {list[Line]} is declared"),
+        (REQUEST, 3, "counts: is an int; list[int] is declared"),
+    ]:
+        with pytest.raises(ValueRefused) as refused:
+            door.encode((request, counts), {})
+        assert refused.value.message == said

@@ -149,7 +149,7 @@ class Oracle:
             if reason:
                 facts.update(state="refused", reason=reason, closed_at=now)
             book["signals"][signal.id] = facts
-            if book["state"] == "waiting":
+            if book["state"] in ("waiting", "cancelling", "compensating") and book["lease"] is None:
                 book.update(wake_at=min(kept(book["wake_at"], now), now), version=book["version"] + 1, changed_at=now)
         return book["signals"][signal.id]
 

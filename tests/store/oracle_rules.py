@@ -172,10 +172,15 @@ def move_run(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     wake_at = move.wake_at
     if move.to == "ready":
         wake_at = kept(wake_at, move.at)
-    if not move.keep_lease and move.to in ("waiting", "cancelling", "compensating") and awaited(book):
+    takes_signals = move.to in ("waiting", "cancelling") or (move.to == "compensating" and move.wake_at is None)
+    if not move.keep_lease and takes_signals and awaited(book):
         wake_at = move.at
     for name in ("result", "error", "cancel"):
         book[name] = kept(getattr(move, name), book[name])
+    if move.ended_at is not None and book["ended_at"] is None:
+        for signal in book["signals"].values():
+            if signal["state"] == "kept":
+                signal.update(state="refused", reason="the run has ended", closed_at=move.ended_at)
     if move.to == "succeeded":
         book["error"] = None
     book.update(state=move.to, hold=move.hold, delivered=move.delivered, wake_at=wake_at)

@@ -22,7 +22,7 @@ HISTORIES_MAX = 1_000
 GENERATION = re.compile(r"(AND (?:generation|\(SELECT generation FROM run WHERE no = \?(?: AND state = \?)?\))) = \?")
 # The expected state of the row that is changed, or of the run under which something begins.
 EXPECTED = re.compile(r"(AND (?:state|outcome)) = \?")
-UNOWNED = re.compile(r"AND state = 'waiting' AND lease IS NULL$")
+UNOWNED = re.compile(r"AND state IN \('waiting', 'cancelling', 'compensating'\) AND lease IS NULL$")
 
 GUARDED_UPDATES = {
     "move_operation", "dispatch_operation", "settle_attempt", "deliver_operation", "move_step", "move_signal",

@@ -6,8 +6,8 @@ import threading
 
 import httpx2
 import pytest
-from pydantic import ValidationError
 
+from fencepost.core.errors import Misuse
 from fencepost.testing.world import Fault, Keys, World
 from tests.polling import until
 
@@ -190,8 +190,23 @@ def test_a_rate_of_zero_never_strikes_and_a_rate_of_one_always(world, client):
     ],
 )
 def test_a_fault_that_makes_no_sense_is_refused_where_it_is_written(settings):
-    with pytest.raises(ValidationError):
+    with pytest.raises(Misuse) as refused:
         Fault(**settings)
+    assert "\n" not in str(refused.value)
+    assert "pydantic" not in str(refused.value)
+    assert "Fault takes do, when, name" in refused.value.hint
+
+
+def test_a_wrong_setting_of_a_running_world_is_refused_and_changes_nothing(world):
+    for change in (
+        lambda: world.configure("taks", faults=[]),
+        lambda: world.configure("tasks", faults=["reset"]),
+        lambda: world.configure("tasks", keys={"honored": False}),
+        lambda: world.release(None),
+    ):
+        with pytest.raises(Misuse) as refused:
+            change()
+        assert "pydantic" not in str(refused.value)
 
 
 def test_a_connection_carries_one_request_after_another_also_without_keys(world, client):

@@ -92,8 +92,40 @@ def test_a_line_that_the_disk_refuses_leaves_no_piece_and_is_not_believed(tmp_pa
     assert (seen.requests, seen.objects) == (2, 2)
 
 
-def test_a_folder_without_files_counts_nothing(tmp_path):
-    assert {seen.requests for seen in WorldFiles(tmp_path / "nowhere").summary().values()} == {0}
+@pytest.mark.parametrize("read", [lambda files: files.summary(), lambda files: files.objects("tasks")])
+def test_a_folder_that_holds_no_world_is_refused(tmp_path, read):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(Misuse, match="holds no world"):
+            read(WorldFiles(folder))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_service_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(Misuse, match="no service 'taks'"):
+        WorldFiles(tmp_path).lines("taks")
+
+
+def test_a_file_is_no_place_for_a_world(tmp_path):
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "in it"):
+        with pytest.raises(Misuse, match="needs a folder of its own"):
+            World.start(place)
+
+
+@pytest.mark.parametrize("end", [World.kill, World.close])
+def test_a_world_that_has_ended_cannot_be_steered_and_is_still_counted(tmp_path, end):
+    with World.start(tmp_path) as world:
+        end(world)
+        for steer in (
+            lambda: world.configure("tasks", faults=[]),
+            lambda: world.release("h"),
+            lambda: world.until_waiting("h"),
+            lambda: world.advance("tasks", "1h"),
+        ):
+            with pytest.raises(Misuse, match="has ended"):
+                steer()
+        assert world.counts()["tasks"].requests == 0
+        world.kill()
 
 
 def test_a_second_world_on_one_folder_is_refused(tmp_path):

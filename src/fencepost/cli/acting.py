@@ -23,6 +23,7 @@ from fencepost.cli.options import (
     Namespace,
     Reason,
     RunId,
+    SignalId,
     Step,
     json_value,
     somebody,
@@ -31,13 +32,18 @@ from fencepost.cli.printable import printable
 
 SignalName = Annotated[str, typer.Argument(metavar="NAME", help="The name that the run waits for.")]
 SignalValue = Annotated[str, typer.Argument(metavar="[JSON]", help="Its value, or @file.")]
-SignalId = Annotated[str | None, typer.Option("--id", metavar="ID", help="The event's own id; it counts once.")]
-Happened = Annotated[bool, typer.Option("--happened/--did-not-happen", help="What became of the effect.")]
+Happened = Annotated[
+    bool | None, typer.Option("--happened/--did-not-happen", help="What became of the effect; one must be said.")
+]
 ResultValue = Annotated[str | None, typer.Option("--result", metavar="JSON|@FILE", help="Its result, if it happened.")]
 Reference = Annotated[str | None, typer.Option("--reference", metavar="ID", help="The remote id, if it happened.")]
 Override = Annotated[
     bool,
-    typer.Option("--override", help="Although a request may still land; the guarantee of this effect is lost."),
+    typer.Option(
+        "--override",
+        help="Did not happen, although a request may still land: the guarantee of this effect is lost. "
+        "Happened, although no reference is known: nothing can be found or compensated by it.",
+    ),
 ]
 
 
@@ -93,8 +99,11 @@ def compensate(
     run: RunId, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None, db: Db = None,
     namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
-    """Have a worker compensate a run's effects, the last first."""
-    return _plain("compensate", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+    """Have a worker compensate a run's effects, the last first.
+
+    Compensations that failed before may need --app: they are tried again.
+    """
+    return _with_code_if_named("compensate", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
 
 
 def resume(
@@ -102,10 +111,7 @@ def resume(
     namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
     """Let a held or failed run go on. A failed one may need --app: its last step is asked again."""
-    from fencepost.cli.target import app_for
-
-    found = app_for(app, db, namespace, with_code=app is not None)
-    return _act("resume", found, run, as_json=as_json, by=somebody(by), reason=reason, version=if_version)
+    return _with_code_if_named("resume", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
 
 
 def retry(
@@ -119,7 +125,7 @@ def retry(
 
 
 def settle(
-    run: RunId, step: Step, *, happened: Happened, reason: Reason, item: Item = None, result: ResultValue = None,
+    run: RunId, step: Step, *, happened: Happened = None, reason: Reason, item: Item = None, result: ResultValue = None,
     reference: Reference = None, override: Override = False, by: By = None, if_version: IfVersion = None,
     app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
@@ -130,10 +136,10 @@ def settle(
     """
     import json
 
+    if happened is None:
+        raise Usage("say --happened or --did-not-happen", hint="look at the target first; neither is assumed")
     if not happened and (result is not None or reference is not None):
         raise Usage("--result and --reference belong to what happened", hint="leave them out, or say --happened")
-    if happened and override:
-        raise Usage("--override belongs to --did-not-happen", hint="what happened needs no override")
     text = None if result is None else json.dumps(json_value(result, what="--result"))
     found = _app_with_code("settle", app, db, namespace)
     arguments = {
@@ -141,7 +147,12 @@ def settle(
         "by": somebody(by), "reason": reason, "version": if_version,
     }  # fmt: skip
     code = _act("settle", found, run, as_json=as_json, **arguments)
-    if override:
+    if happened and result is None:
+        terminal.remark(
+            "no --result given: if the effect cannot load it by its reference, the run will be held again, "
+            "result missing"
+        )
+    if override and not happened:
         terminal.remark(
             f"the guarantee of {printable(step)} is lost: a request that is still on its way may land after this"
         )
@@ -159,6 +170,17 @@ def _plain(
     from fencepost.cli.target import app_for
 
     found = app_for(*where, with_code=False)
+    return _act(verb, found, run, as_json=as_json, by=somebody(by), reason=reason, version=version)
+
+
+def _with_code_if_named(
+    verb: str, run: str, reason: str, by: str | None, version: int | None, *,
+    where: tuple[str | None, str | None, str | None], as_json: bool,
+) -> Exit:  # fmt: skip
+    """A verb that needs the code of some effects, and for most runs of none."""
+    from fencepost.cli.target import app_for
+
+    found = app_for(*where, with_code=where[0] is not None)
     return _act(verb, found, run, as_json=as_json, by=somebody(by), reason=reason, version=version)
 
 

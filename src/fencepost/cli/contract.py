@@ -15,7 +15,7 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppArgument, AsJson
-from fencepost.cli.printable import printable
+from fencepost.cli.printable import counted, printable
 
 if TYPE_CHECKING:
     from fencepost.runtime.contracts import RecoveryRow
@@ -54,7 +54,7 @@ def contract(app: AppArgument, *, check: Check = False, markdown: Markdown = Fal
 def _verdict(rows: list[RecoveryRow], found: int) -> Iterator[str]:
     for row in rows:
         yield from (f"{printable(row.step)}: {printable(blank)}" for blank in row.blanks)
-    yield f"{len(rows)} steps, {found} blanks" if found else f"{len(rows)} steps, no blank"
+    yield f"{counted(len(rows), 'step')}, {counted(found, 'blank') if found else 'no blank'}"
 
 
 def _cells(row: RecoveryRow) -> Iterator[tuple[str, str]]:
@@ -72,7 +72,7 @@ def _as_text(rows: list[RecoveryRow]) -> Iterator[str]:
         yield step
         yield from (line for heading, text in cells for line in _folded(heading, text))
         yield ""
-    yield f"{len(rows)} steps"
+    yield counted(len(rows), "step")
 
 
 def _folded(heading: str, text: str) -> list[str]:

@@ -19,8 +19,8 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AsJson, Db, Namespace
-from fencepost.cli.printable import instant, printable
-from fencepost.core.duration import HOUR, SECOND
+from fencepost.cli.printable import counted, instant, printable
+from fencepost.core.duration import HOUR, SECOND, spelled
 from fencepost.core.errors import FencepostError
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def doctor(app: Target = None, *, db: Db = None, namespace: Namespace = None, as
 
 def checks(app: App, *, has_code: bool) -> Iterator[Check]:
     """Every check, in order; those that need an open ledger are left out when it cannot be opened."""
+    from fencepost.cli.target import schema_at
     from fencepost.store.open import open_store, path_of
 
     yield _deadline()
@@ -88,7 +89,11 @@ def checks(app: App, *, has_code: bool) -> Iterator[Check]:
     yield _permissions(path)
     yield _space(path)
     try:
-        yield _schema(path)
+        version = schema_at(str(path))
+        if version == 0:
+            yield Check("ledger", WARNING, f"{path} is empty, and no ledger", "the first start or worker makes it one")
+            return
+        yield _schema(version)
         store = open_store(app.url)
     except FencepostError as error:
         yield Check("ledger", PROBLEM, error.message, error.hint)
@@ -106,11 +111,12 @@ def checks(app: App, *, has_code: bool) -> Iterator[Check]:
 
 
 def _deadline() -> Check:
-    from fencepost.runtime.contracts import UNENFORCED_DEADLINE, deadline_is_enforced
+    from fencepost.effects.deadline import deadline_assumption
 
-    if deadline_is_enforced():
+    assumed = deadline_assumption()
+    if assumed is None:
         return Check("deadline", OK, "this kernel ends a process at its send deadline, even one that is stopped")
-    return Check("deadline", WARNING, f"assumed: {UNENFORCED_DEADLINE}", "contracts list it; Linux enforces it")
+    return Check("deadline", WARNING, assumed, "contracts list it; Linux enforces it")
 
 
 def _contracts(app: App) -> Iterator[Check]:
@@ -118,7 +124,7 @@ def _contracts(app: App) -> Iterator[Check]:
     for blank in found:
         yield Check("contract", PROBLEM, f"{blank.effect}: {blank.kind}", blank.mend)
     if not found:
-        yield Check("contract", OK, f"{len(app.workflows)} workflows without a blank")
+        yield Check("contract", OK, f"{counted(len(app.workflows), 'workflow')} without a blank")
 
 
 def _model(app: App) -> Check:
@@ -163,22 +169,10 @@ def _space(path: Path) -> Check:
     return Check("space", OK, megabytes)
 
 
-def _schema(path: Path) -> Check:
-    """What the file is, found out without changing it; raises what opening it would raise."""
+def _schema(version: int) -> Check:
     from fencepost.store import queries
-    from fencepost.store.connection import SqliteError, connect_standard
-    from fencepost.store.failures import unavailable
-    from fencepost.store.migrate import schema_of
 
     newest = len(queries.migrations("sqlite"))
-    try:
-        connection = connect_standard(str(path))
-        try:
-            version = schema_of(connection, str(path))
-        finally:
-            connection.close()
-    except SqliteError as error:
-        raise unavailable(error, str(path)) from error
     if version < newest:
         return Check("schema", OK, f"number {version}; opening it now brings it to {newest}")
     return Check("schema", OK, f"number {version}, the newest that this version knows")
@@ -198,9 +192,9 @@ def _rows(store: SqliteStore, namespace: str) -> Iterator[Check]:
 def _clock(store: SqliteStore) -> Check:
     now, latest = store.now(), store.latest()
     if latest > now + SECOND:
-        behind = (latest - now) / SECOND
+        behind = spelled((latest - now) // SECOND * SECOND)
         return Check(
-            "clock", PROBLEM, f"this clock is {behind:.0f} s behind a time that the ledger holds ({instant(latest)})",
+            "clock", PROBLEM, f"this clock is {behind} behind a time that the ledger holds ({instant(latest)})",
             "set the clock right; leases and waits are late until then, windows are kept",
         )  # fmt: skip
     return Check("clock", OK, f"{instant(now)}, not behind the ledger")
@@ -233,7 +227,7 @@ def _oldest_unknown(store: SqliteStore, namespace: str) -> Check:
     if oldest is None:
         return Check("unknown effects", OK, "none")
     age = store.now() - oldest[0]
-    said = f"{count}; the oldest, {printable(oldest[1])}, for {age // SECOND} s"
+    said = f"{count}; the oldest, {printable(oldest[1])}, for {spelled(age // SECOND * SECOND)}"
     if age > OLD_UNKNOWN:
         return Check("unknown effects", WARNING, said, "`fencepost runs --state held`, then settle it")
     return Check("unknown effects", OK, said)
@@ -257,7 +251,12 @@ def _held(store: SqliteStore, namespace: str) -> Check:
     found = store.runs(RunFilter(namespace, "held", None, None, None, _PAGE))
     if found:
         more = " or more" if len(found) == _PAGE else ""
-        return Check("held runs", WARNING, f"{len(found)}{more} wait for a person", "`fencepost runs --state held`")
+        return Check(
+            "held runs",
+            WARNING,
+            f"{counted(len(found), 'run')}{more}, waiting for a person",
+            "`fencepost runs --state held`",
+        )
     return Check("held runs", OK, "none")
 
 
@@ -268,4 +267,4 @@ def _audit(store: SqliteStore) -> Check:
     broken = broken_at(rows)
     if broken is not None:
         return Check("audit", PROBLEM, f"row {broken} does not fit the chain", "it was changed after it was written")
-    return Check("audit", OK, f"{len(rows)} rows, chain unbroken")
+    return Check("audit", OK, f"{counted(len(rows), 'row')}, chain unbroken")

@@ -1,12 +1,12 @@
 """Shows what the ledger holds: the commands `runs` and `show`.
 
 They read and change nothing, need no app, and refuse to create a ledger that is not there. One run's document is made
-by `story` and laid out by `timeline`.
+by `story` and laid out by `timeline`, what may be done about it by `offers`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace, RunId
 from fencepost.cli.printable import instant
 from fencepost.core.records import Run
+
+if TYPE_CHECKING:
+    from fencepost.store.sqlite import SqliteStore
 
 State = Annotated[str | None, typer.Option("--state", metavar="STATE", help="Only runs in this state.")]
 WorkflowName = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only runs of this workflow.")]
@@ -46,18 +49,22 @@ def runs(
 
     wanted = None if state is None else _state(state)
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
-        found = ledger.store.runs(RunFilter(ledger.namespace, wanted, workflow, prefix, after, limit))
-    following = found[-1].no if len(found) == limit else None
+        found = ledger.store.runs(RunFilter(ledger.namespace, wanted, workflow, prefix, after, limit + 1))
+        following = found[limit - 1].no if len(found) > limit else None
+        found = found[:limit]
+        reasons = [] if as_json else [_why(run, ledger.store) for run in found]
     if as_json:
         terminal.document({"runs": [_row(run) for run in found], "next": following})
         return Exit.DONE
     if not found:
         terminal.remark("no runs")
         return Exit.DONE
-    rows = [_row(run) for run in found]
     terminal.table(
         ("run", "workflow", "state", "changed", "why"),
-        [(row["id"], row["workflow"], row["state"], row["changed_at"], _why(row)) for row in rows],
+        [
+            (run.id, run.workflow, run.state.value, instant(run.changed_at), why)
+            for run, why in zip(found, reasons, strict=True)
+        ],
     )
     if following is not None:
         terminal.remark(f"more: --after {following}")
@@ -94,11 +101,19 @@ def _row(run: Run) -> dict[str, Any]:
     }
 
 
-def _why(row: dict[str, Any]) -> str:
-    hold = row["hold"]
-    if isinstance(hold, dict):
-        return f"{hold.get('reason')} at {hold.get('step') or 'the run'}"
-    return f"until {row['wake_at']}" if row["state"] == "waiting" and row["wake_at"] else row["label"]
+def _why(run: Run, store: SqliteStore) -> str:
+    """Why a run stands as it does; only of those that wait or are held the steps are read too."""
+    import json
+
+    from fencepost.cli.story import awaited, held_at
+    from fencepost.core.states import RunState, label
+
+    if run.hold is not None:
+        return f"{json.loads(run.hold).get('reason')} at {held_at(store.load(run.no))}"
+    if run.state is not RunState.WAITING:
+        return label(run.state)
+    until = f"until {instant(run.wake_at)}" if run.wake_at else label(run.state)
+    return "; ".join(awaited(store.load(run.no))) or until
 
 
 def show(
@@ -116,6 +131,7 @@ def show(
 
     With --json: `run`, `waits_for`, `verbs`, `steps`, `compensation`, `signals`, `audit`; keys are never shortened.
     """
+    from fencepost.cli.offers import Place, offers
     from fencepost.cli.story import story
     from fencepost.cli.target import app_for, opened, run_of
     from fencepost.cli.timeline import timeline
@@ -128,5 +144,5 @@ def show(
     if as_json:
         terminal.document(told)
     else:
-        terminal.say(*timeline(told))
+        terminal.say(*timeline(told), "", *offers(told, Place(app, db, namespace)))
     return Exit.DONE

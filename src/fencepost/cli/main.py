@@ -1,7 +1,6 @@
 """The command line's entry: names the commands, and turns whatever ends one into a line and an exit code.
 
-Each command imports what it needs when it is called, so that `fencepost --help` costs little. What commands do is in
-the modules beside this one; errors are worded by `complaint`.
+What commands do is in the modules beside this one; errors are worded by `complaint`.
 """
 
 from __future__ import annotations
@@ -30,8 +29,12 @@ def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer passes an optio
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")]
 
 
-def _root(*, version: Version = False) -> None:
+def _root(context: typer.Context, *, version: Version = False) -> None:
     """Durable execution that never guesses whether a side effect happened."""
+    del version  # its callback has printed it
+    if context.invoked_subcommand is None:
+        terminal.remark(context.get_help())
+        raise typer.Exit(Exit.USAGE)
 
 
 COMMANDS: tuple[Callable[..., Exit], ...] = (
@@ -63,7 +66,7 @@ def commands() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     )
-    found.callback(no_args_is_help=True)(_root)
+    found.callback(invoke_without_command=True, subcommand_metavar="COMMAND [ARGS]...")(_root)
     for command in COMMANDS:
         found.command(epilog="Exit codes: see `fencepost --help`.")(command)
     return found

@@ -14,6 +14,20 @@ import typer
 
 from fencepost.cli.exits import Usage
 
+_SAYS = {
+    "--by": "--by and --reason say who does it and why",
+    "--reason": "--by and --reason say who does it and why",
+    "--id": "it tells one from another",
+}
+
+
+def _not_blank(option: typer.CallbackParam, text: str | None) -> str | None:
+    if text is not None and not text.strip():
+        name = option.opts[0]
+        raise Usage(f"{name} is empty", hint=_SAYS[name])
+    return text
+
+
 AppArgument = Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app: module:name, or file.py:name.")]
 AppOption = Annotated[
     str | None,
@@ -28,8 +42,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON document.")
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 Step = Annotated[str, typer.Argument(metavar="STEP", help="The effect's step name, as `show` has it.")]
 Item = Annotated[str | None, typer.Option(metavar="ITEM", help="The item, if the effect has several.")]
-By = Annotated[str | None, typer.Option(metavar="NAME", help="Who does it; the login name if not given.")]
-Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; kept in the audit.")]
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", callback=_not_blank, help="Who does it; the login name if not given."),
+]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", callback=_not_blank, help="Why; kept in the audit.")]
+NewId = Annotated[
+    str, typer.Option("--id", metavar="ID", callback=_not_blank, help="The run's id, from the business event.")
+]
+SignalId = Annotated[
+    str | None, typer.Option("--id", metavar="ID", callback=_not_blank, help="The event's own id; it counts once.")
+]
 IfVersion = Annotated[
     int | None,
     typer.Option(metavar="N", help="Only if the run still has this version, as `show` had it."),

@@ -47,6 +47,11 @@ def compact(value: Any, *, limit: int | None = CHARACTERS_MAX) -> str:
     return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), limit=limit)
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of something, such as "1 step" and "2 steps"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def short_key(key: str) -> str:
     """The beginning of an operation's key: enough to tell it apart on a screen."""
     return key if len(key) <= _KEY_CHARACTERS else f"{key[:_KEY_CHARACTERS]}…"

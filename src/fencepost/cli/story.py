@@ -4,9 +4,9 @@ Keys are stable: new ones may come, none changes its meaning. Instants are ISO 8
 states are the values of `core.states`, each with its `label`. Reading the ledger is the store's part, which verbs
 apply the runtime's.
 
-The document: `run` (who and what, `state`, `owner`, `result`, `error`, `hold`, `cancel`), `waits_for` (texts), `verbs`
-(names), `steps` (in the order of their beginning; an effect has a `key`, `attempts` and `observations`),
-`compensation` (a report, or null), `signals`, and `audit`.
+The document: `run` (who and what, `state`, `owner`, `result`, `error`, `hold`, `held_at`, `cancel`), `waits_for`
+(texts), `verbs` (names), `steps` (in the order of their beginning; an effect has a `key`, `attempts` and
+`observations`), `compensation` (a report, or null), `signals`, and `audit`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 from fencepost.cli.printable import instant
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Signal, Step
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState, label
-from fencepost.runtime.verbs import verbs_for
+from fencepost.runtime.applicable import verbs_for
+from fencepost.runtime.replay import OPERATORS
 
 Document = dict[str, Any]
 
@@ -87,6 +88,7 @@ def _run(history: History, told: Told) -> Document:
         "result": told.payload(run.result),
         "error": _error(run.error),
         "hold": _value(run.hold),
+        "held_at": held_at(history),
         "cancel": _value(run.cancel),
         "created_at": instant(run.created_at),
         "changed_at": instant(run.changed_at),
@@ -238,23 +240,41 @@ def compensation_of(history: History) -> Document | None:
     return found if isinstance(found, dict) else None
 
 
+def held_at(history: History) -> str | None:
+    """Where a held run stands, for people: the operation or the step; None for a run without a hold."""
+    hold = _value(history.run.hold)
+    if not isinstance(hold, dict):
+        return None
+    step, item = str(hold.get("step") or "the run"), hold.get("item")
+    if step.startswith(OPERATORS):
+        unsettled = [one.position for one in history.operations if one.state is OperationState.UNKNOWN or one.conflict]
+        return ", ".join(unsettled) or "the compensation that an operator asked for"
+    return step if item is None else f"{step}, item {item}"
+
+
 def waits_for(history: History) -> list[str]:
     """What has to happen before the run goes on, in words; empty for one that has ended."""
     run = history.run
     if run.state in FINAL_RUN_STATES:
         return []
     found = ["a person"] if run.state is RunState.HELD else []
-    found += [_awaited(step) for step in history.steps if step.state is StepState.OPEN and step.kind in _AWAITED]
+    found += awaited(history)
+    owned = run.lease is not None
+    if not owned and run.state is not RunState.HELD and run.wake_at is not None:
+        found.append(f"a worker, from {instant(run.wake_at)} on")
+    return found
+
+
+def awaited(history: History) -> list[str]:
+    """The signals, times, children and targets among what a run waits for."""
+    found = [_awaited(step) for step in history.steps if step.state is StepState.OPEN and step.kind in _AWAITED]
     found += [
         f"{one.position}: not before {instant(one.not_before)}"
         for one in history.operations
         if one.not_before is not None
         and one.state in (OperationState.RESERVED, OperationState.UNKNOWN)
-        and run.state is not RunState.HELD
+        and history.run.state is not RunState.HELD
     ]
-    owned = run.lease is not None
-    if not owned and run.state is not RunState.HELD and run.wake_at is not None:
-        found.append(f"a worker, from {instant(run.wake_at)} on")
     return found
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fencepost.core.records import Run
     from fencepost.runtime.app import App
 
+_PATIENCE_SECONDS = 10.0
 _FORM = "write module:app, or path/to/file.py:app"
 
 
@@ -159,7 +160,8 @@ def opened(app: App) -> Iterator[App]:
     """The app with its ledger, which must exist; closed on the way out.
 
     Raises:
-        StoreUnavailable: there is no file. Reading must not create an empty ledger that then looks like the real one.
+        StoreUnavailable: there is no file, or an empty one. Reading must not create an empty ledger that then looks
+            like the real one.
     """
     import asyncio
 
@@ -167,13 +169,39 @@ def opened(app: App) -> Iterator[App]:
 
     path = path_of(app.url)
     if not Path(path).exists():
-        raise StoreUnavailable(
-            "there is no ledger here", hint="check the path; the first start or worker creates it", ids={"ledger": path}
-        )
+        raise _no_ledger("there is no ledger here", path)
+    if schema_at(path) == 0:
+        raise _no_ledger("this file is empty, and no ledger", path)
     try:
         yield app
     finally:
         asyncio.run(app.close())
+
+
+def _no_ledger(message: str, path: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        message, hint="check the path; the first start or worker makes it one", ids={"ledger": path}
+    )
+
+
+def schema_at(path: str) -> int:
+    """The number of the schema in the file, 0 for an empty one; found out without changing it.
+
+    Raises what opening it would raise, such as `ForeignDatabase`.
+    """
+    from fencepost.store.connection import SqliteError, connect_standard
+    from fencepost.store.failures import unavailable
+    from fencepost.store.migrate import schema_of
+    from fencepost.store.transaction import Patience, when_free
+
+    try:
+        connection = connect_standard(path)
+        try:
+            return when_free(lambda: schema_of(connection, path), Patience(_PATIENCE_SECONDS))
+        finally:
+            connection.close()
+    except SqliteError as error:
+        raise unavailable(error, path) from error
 
 
 def run_of(app: App, run_id: str) -> Run:

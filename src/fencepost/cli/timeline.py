@@ -1,14 +1,12 @@
-"""Lays a run's story out for a person: the run, its steps with attempts and evidence, and what may be done about it.
+"""Lays a run's story out for a person: the run, its steps with attempts and evidence, signals and audit.
 
 Works on the document of `story` alone, so that the screen and `--json` never disagree. Every text from outside passes
-`printable`; long payloads are cut here, and whole in `--json`.
+`printable`; long payloads are cut here, and whole in `--json`. What may be done about the run is in `offers`.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
-from typing import Any
 
 from fencepost.cli.printable import compact, printable, short_key
 from fencepost.cli.story import Document
@@ -28,7 +26,6 @@ def timeline(story: Document) -> Iterator[str]:
     yield from _compensation(story["compensation"])
     yield from _signals(story["signals"])
     yield from _audit(story["audit"])
-    yield from _verbs(story)
 
 
 def _field(name: str, value: object, indent: int = 2) -> str:
@@ -44,7 +41,7 @@ def _head(run: Document) -> Iterator[str]:
     yield f"run {printable(run['id'])}"
     yield _field("workflow", f"{printable(run['workflow'])}, version {run['workflow_version']}")
     yield _field("state", f"{run['state']}: {run['label']}")
-    yield from _hold(run["hold"])
+    yield from _hold(run["hold"], run["held_at"])
     if run["cancel"]:
         cancel = run["cancel"]
         yield _field("cancel", f"asked by {printable(cancel.get('who'))}: {printable(cancel.get('why'))}")
@@ -60,11 +57,10 @@ def _head(run: Document) -> Iterator[str]:
         yield _field("error", _error(run["error"]))
 
 
-def _hold(hold: Document | None) -> Iterator[str]:
+def _hold(hold: Document | None, where: str | None) -> Iterator[str]:
     if not isinstance(hold, dict):
         return
-    where = printable(hold.get("step") or "the run")
-    yield _field("held for", f"{printable(hold.get('reason'))} (at {where}{_item(hold.get('item'))})")
+    yield _field("held for", f"{printable(hold.get('reason'))} (at {printable(where)})")
     if hold.get("detail"):
         yield _field("", compact(hold["detail"]))
 
@@ -181,48 +177,3 @@ def _audit(rows: list[Document]) -> Iterator[str]:
         who = printable(row["actor"])
         yield f"  {row['at']}  {who}  {row['verb']}{step}  {row['outcome']}: {printable(row['reason'])}"
         yield f"      {compact(row['before'])} -> {compact(row['after'])}"
-
-
-# -- what may be done -------------------------------------------------------------------------------------------------
-
-
-def _verbs(story: Document) -> Iterator[str]:
-    yield ""
-    if not story["verbs"]:
-        yield "no verb applies"
-        return
-    yield "verbs that apply"
-    run = _quoted(story["run"]["id"])
-    for verb in story["verbs"]:
-        for rest in _forms(verb, story):
-            yield f"  fencepost {verb} {run}{rest}"
-
-
-def _forms(verb: str, story: Document) -> Iterator[str]:
-    """How the command goes on after the run: once for each operation that it may be meant for."""
-    if verb == "signal":
-        yield " NAME JSON"
-        return
-    if verb not in _PER_OPERATION:
-        yield " --reason TEXT"
-        return
-    for operation in story["steps"]:
-        if operation["kind"] == "effect" and _PER_OPERATION[verb](operation):
-            item = "" if operation["item"] is None else f" --item {_quoted(operation['item'])}"
-            says = " --happened|--did-not-happen" if verb == "settle" else ""
-            yield f" {_quoted(operation['name'])}{item}{says} --reason TEXT"
-
-
-def _needs_settling(operation: Document) -> bool:
-    return operation["state"] == "unknown" or (operation["state"] == "succeeded" and operation["result"] is None)
-
-
-def _has_failed(operation: Document) -> bool:
-    return bool(operation["state"] == "failed")
-
-
-_PER_OPERATION: dict[str, Any] = {"settle": _needs_settling, "retry": _has_failed}
-
-
-def _quoted(text: str) -> str:
-    return shlex.quote(printable(text, limit=None))

@@ -17,8 +17,8 @@ import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
-from fencepost.cli.options import AppArgument, AsJson, Db, Namespace, json_value
-from fencepost.cli.printable import compact, printable
+from fencepost.cli.options import AppArgument, AsJson, Db, Namespace, NewId, json_value
+from fencepost.cli.printable import compact, counted, printable
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _STOP = (signal.SIGINT, signal.SIGTERM)
 
 WorkflowName = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Its name; name@2 for an older version.")]
-NewId = Annotated[str, typer.Option("--id", metavar="ID", help="The run's id, from the business event.")]
 Input = Annotated[
     str | None,
     typer.Option("--input", metavar="JSON|@FILE", help="The argument; if there are several, an object by their names."),
@@ -60,6 +59,8 @@ def start(
 
     from fencepost.cli.target import app_for
 
+    if within is not None and not wait:
+        raise Usage("--within says how long --wait waits", hint="add --wait, or leave --within out")
     found = app_for(app, db, namespace)
     declared = workflow_named(found, workflow)
     args, kwargs = arguments(declared, None if input is None else json_value(input, what="--input"))
@@ -187,7 +188,7 @@ async def _work(app: App, runs_max: int) -> None:
         known = ", ".join(f"{name} {version}" for name, version in sorted(app.workflows))
         terminal.remark(f"worker {os.getpid()} on {printable(app.url)}: {printable(known)} (Ctrl-C drains)")
         await working.work()
-        terminal.remark(f"worker {os.getpid()} has drained; it took {working.claimed} runs")
+        terminal.remark(f"worker {os.getpid()} has drained; it claimed a run {counted(working.claimed, 'time')}")
 
 
 def _drain_on_signal(working: Worker) -> None:

@@ -101,7 +101,6 @@ class CompensationPromise:
     """
 
     name: str
-    by: str = "the workflow or an operator"
     restores: bool = False
 
 
@@ -130,7 +129,6 @@ class Contract:
     retry: Retry = field(default_factory=Retry)
     definite: frozenset[int] = DEFINITE_STATUSES
     accepted_is_applied: bool = False
-    assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.version < 1:

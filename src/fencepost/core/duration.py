@@ -17,18 +17,22 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 _UNITS = {"us": 1, "ms": MILLISECOND, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
-_SUGAR = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>us|ms|s|m|h|d)")
+_PART = r"\d+(?:\.\d+)?(?:us|ms|s|m|h|d)"
+_SUGAR = re.compile(f"(?:{_PART})+")
+_PARTS = re.compile(_PART)
+_NUMBER_MAX = {"us": 10_000, "ms": 10_000, "s": 100, "m": 100, "h": 100}
+"""From so many of one unit on a duration is not grasped at a glance: "86395s" is printed as "23h59m55s"."""
 
 
 def microseconds(value: str | timedelta, *, what: str = "duration") -> int:
-    """The duration in microseconds; `value` is a timedelta or a string such as "90s", "1.5h" or "7d".
+    """The duration in microseconds; `value` is a timedelta or a string such as "90s", "1.5h", "1h30m" or "7d".
 
     Raises `DeclarationError` for anything else, and for negative durations.
     """
     if isinstance(value, timedelta):
         result = round(value / timedelta(microseconds=1))
-    elif isinstance(value, str) and (match := _SUGAR.fullmatch(value.strip())):
-        result = round(float(match["number"]) * _UNITS[match["unit"]])
+    elif isinstance(value, str) and _SUGAR.fullmatch(value.strip()):
+        result = sum(map(_part, _PARTS.findall(value)))
     else:
         raise DeclarationError(
             f"{what} is {value!r}, which is not a duration",
@@ -40,8 +44,19 @@ def microseconds(value: str | timedelta, *, what: str = "duration") -> int:
 
 
 def spelled(duration: int) -> str:
-    """The duration in its largest whole unit, as `microseconds` reads it: 900_000_000 -> "15m"."""
-    for unit in ("d", "h", "m", "s", "ms"):
-        if duration and duration % _UNITS[unit] == 0:
-            return f"{duration // _UNITS[unit]}{unit}"
-    return f"{duration}us" if duration else "0s"
+    """The duration as people say it and `microseconds` reads it: 900_000_000 is "15m", 86_395_000_000 "23h59m55s"."""
+    if not duration:
+        return "0s"
+    largest = next(unit for unit in reversed(_UNITS) if duration % _UNITS[unit] == 0)
+    if duration // _UNITS[largest] < _NUMBER_MAX.get(largest, duration):
+        return f"{duration // _UNITS[largest]}{largest}"
+    parts, rest = "", duration
+    for unit in reversed(_UNITS):
+        number, rest = divmod(rest, _UNITS[unit])
+        parts += f"{number}{unit}" if number else ""
+    return parts
+
+
+def _part(text: str) -> int:
+    number = text.rstrip("usmhd")
+    return round(float(number) * _UNITS[text.removeprefix(number)])

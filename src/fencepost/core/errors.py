@@ -1,8 +1,8 @@
-"""Every error that Fencepost raises, in four branches by who must act.
+"""The errors of Fencepost, in four branches by who must act, and what is told beside them.
 
 `Misuse`: you called it wrong, change the call. `NotOwner`: somebody else owns this now, stop. `Ambiguous`: the
 outside may or may not have done it, ask before sending again. `StoreUnavailable`: our own ledger cannot be written,
-nothing was sent. What a step's body raises about the outside world is a `StepError`.
+nothing was sent. Told are how a run ended (`RunEnded`), and what a step's body says of the outside (`StepError`).
 
 This file only names errors. Which error proves what is decided in `classify`; what happens next in `recovery`.
 """
@@ -202,6 +202,12 @@ class ErrorRecord:
     def as_text(self) -> str:
         """JSON text for the ledger."""
         return json.dumps({"class": self.class_name, "message": self.message, "traceback": self.traceback})
+
+    @classmethod
+    def of(cls, kind: type[BaseException], message: str) -> ErrorRecord:
+        """The record of an error that nobody raised."""
+        name = kind.__qualname__
+        return cls(name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}", message)
 
     @classmethod
     def from_text(cls, text: str) -> ErrorRecord:

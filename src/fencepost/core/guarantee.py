@@ -73,7 +73,7 @@ def guarantee(contract: Contract) -> Guarantee | None:
     rungs = ladder(contract)
     if not rungs:
         return None
-    return Guarantee(rungs[0], _PROMISES[rungs[0]], (*_assumptions(contract, rungs[0]), *contract.assumptions))
+    return Guarantee(rungs[0], _PROMISES[rungs[0]], _assumptions(contract, rungs[0]))
 
 
 _PROMISES = {

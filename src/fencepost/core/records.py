@@ -7,6 +7,7 @@ a name says otherwise; payloads are canonical JSON text. Records hold facts; wha
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 from fencepost.core.position import effect_position
@@ -116,6 +117,16 @@ class Operation:
     def position(self) -> str:
         """Where it stands in its run, as the driver names it; see `core.position`."""
         return effect_position(self.step, self.item)
+
+    def learn(self) -> None:
+        """Take in what its observations say beside its row: a crash may have come before the move that says it too.
+
+        A reference that a body learnt in mid-call, and the look-ups: nobody may have asked more often than is counted.
+        """
+        for seen in self.observations:
+            if seen.kind == REFERENCE and self.reference is None:
+                self.reference = json.loads(seen.evidence).get("reference")
+        self.lookups = max(self.lookups, sum(seen.kind == LOOK_UP for seen in self.observations))
 
 
 @dataclass(slots=True)

@@ -47,6 +47,7 @@ class HoldReason(StrEnum):
     KEY_OVER = "unknown outcome, and the key's promise has run out"
     SCOPE_CHANGED = "account, credential, endpoint or region changed since the operation was reserved"
     BUDGET_SPENT = "unknown outcome, and the budget of attempts is spent"
+    REFUSED = "unknown outcome, and sending it again is refused for good"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _go(operation: Operation, contract: Contract, moment: Moment) -> Move:
 
     In another scope the attempt would not be covered by the scope stored with the key.
     """
-    if operation.attempts and not _budget_left(operation, contract, moment):
+    if operation.attempts and not may_try_again(operation, contract, moment.now):
         return GiveUp()
     if operation.scope != moment.scope and not contract.repeatable:
         return Hold(HoldReason.SCOPE_CHANGED)
@@ -128,7 +129,7 @@ def _settle(operation: Operation, contract: Contract, moment: Moment) -> Move:
     if contract.look_up is not None and not asked:
         return LookUp(raise_fence=contract.fence is not None)
     if may_resend(operation, contract, moment):
-        if _budget_left(operation, contract, moment):
+        if may_try_again(operation, contract, moment.now):
             return _when_due(operation, moment)
         if contract.look_up is None:
             return Hold(HoldReason.BUDGET_SPENT)
@@ -164,10 +165,11 @@ def _when_due(operation: Operation, moment: Moment) -> Dispatch | Pause:
     return Dispatch(len(operation.attempts) + 1)
 
 
-def _budget_left(operation: Operation, contract: Contract, moment: Moment) -> bool:
+def may_try_again(operation: Operation, contract: Contract, now: int) -> bool:
+    """Whether the budget allows one more attempt; one that met the target still at work costs nothing."""
     waited_for = {seen.attempt for seen in operation.observations if seen.kind == IN_PROGRESS}
     counted = [attempt for attempt in operation.attempts if attempt.number not in waited_for]
-    return budget_left(contract.retry, counted, budget_from=operation.budget_from, now=moment.now)
+    return budget_left(contract.retry, counted, budget_from=operation.budget_from, now=now)
 
 
 def may_resend(operation: Operation, contract: Contract, moment: Moment) -> bool:

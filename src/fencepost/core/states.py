@@ -117,7 +117,10 @@ _LABELS: dict[tuple[type[StrEnum], str], str] = {
         (RunState.CANCELLED, "cancelled, every operation known"),
         (RunState.TERMINATED, "ended by a person; its effects stand"),
         (RunState.COMPENSATED, "every effect to be compensated was"),
-        (RunState.PARTLY_COMPENSATED, "some compensations succeeded, some did not; effects stand"),
+        (
+            RunState.PARTLY_COMPENSATED,
+            "some effects were compensated or stand as declared, some were not: those stand",
+        ),
         (RunState.COMPENSATION_FAILED, "no compensation succeeded; effects stand"),
         (StepState.OPEN, "begun, no result yet"),
         (StepState.DONE, "has its result"),

@@ -35,7 +35,8 @@ def due(steps: Iterable[Step], signals: Iterable[Signal], *, now: int) -> list[S
     """What can be closed now, in the order in which it becomes visible to the workflow.
 
     Waits of one name take kept signals of that name in the order of their arrival. A signal that arrived before the
-    deadline wins over the deadline, even if both are seen at once. Sleeps expire at their time.
+    deadline wins over the deadline, even if both are seen at once; so does one that is seen before it, whatever the
+    clock of its sender says. Sleeps expire at their time.
     """
     kept: dict[str, list[Signal]] = {}
     for signal in sorted(signals, key=lambda one: (one.sent_at, one.id)):
@@ -46,7 +47,7 @@ def due(steps: Iterable[Step], signals: Iterable[Signal], *, now: int) -> list[S
         if step.state is not StepState.OPEN or step.kind not in ("wait", "sleep"):
             continue
         queue = kept.get(step.name) if step.kind == "wait" else None
-        in_time = queue and (step.due_at is None or queue[0].sent_at <= step.due_at)
+        in_time = queue and (step.due_at is None or queue[0].sent_at <= step.due_at or now < step.due_at)
         if queue and in_time:
             signal = queue.pop(0)
             closing.append((max(signal.sent_at, step.opened_at), step.position, Satisfied(step.position, signal)))

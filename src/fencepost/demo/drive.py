@@ -51,7 +51,7 @@ class Drive:
                 for task in tasks:
                     task.cancel()
         except TimeoutError:
-            self._screen.say(f"{self._side.name}: not through after {self._seconds_max:.0f} s")
+            self._say(f"not through after {self._seconds_max:.0f} s")
         for hands in self._hands_of_the_dead:
             self._takeovers += await self._side.went_over(hands)
         return Injected(self._kills, self._pauses, dropped_replies(self._files), self._takeovers)
@@ -118,14 +118,14 @@ class Drive:
         self._kills += 1
         hands = await self._side.in_hands(pid)
         self._hands_of_the_dead.append(hands)
-        self._screen.say(f"SIGKILL to worker {place + 1} (pid {pid}) with {len(hands)} invoices in its hands")
+        self._say(f"SIGKILL to worker {place + 1} (pid {pid}), which had {_in_hand(len(hands))}")
 
     async def _stop(self, place: int) -> tuple[int, Hands]:
         pid = self._crew.pid(place)
         self._crew.stop(place, PAUSE_SECONDS + PATIENCE_SECONDS)
         self._pauses += 1
         hands = await self._side.in_hands(pid)
-        self._screen.say(f"SIGSTOP to worker {place + 1} (pid {pid}) with {len(hands)} invoices in its hands")
+        self._say(f"SIGSTOP to worker {place + 1} (pid {pid}), which has {_in_hand(len(hands))}")
         return pid, hands
 
     async def _pause(self, place: int, pid: int, hands: Hands) -> None:
@@ -134,5 +134,13 @@ class Drive:
         finally:  # also when all is through before the pause is
             over = await self._side.went_over(hands)
             self._takeovers += over
-            said = "SIGCONT to" if self._crew.go_on(place, pid) else "Its own deadline has meanwhile ended"
-            self._screen.say(f"{said} worker {place + 1} (pid {pid}); {over} of its invoices were taken over")
+            said = "SIGCONT to" if self._crew.go_on(place, pid) else "its own deadline has meanwhile ended"
+            self._say(f"{said} worker {place + 1} (pid {pid}); taken over by others: {over} of its invoices")
+
+    def _say(self, event: str) -> None:
+        """Tell of an event on this side; the other one has workers of the same numbers."""
+        self._screen.say(f"{self._side.name}: {event}")
+
+
+def _in_hand(number: int) -> str:
+    return f"{number} {'invoice' if number == 1 else 'invoices'} in its hands"

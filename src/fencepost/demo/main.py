@@ -73,7 +73,10 @@ async def _both(plan: Plan, folder: Path, screen: Screen) -> int:
     task = asyncio.current_task()
     assert task is not None, "asyncio.run made one"
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    screen.say(f"seed {plan.seed}: {len(plan.papers)} invoices, {len(plan.blows)} blows at workers, in {folder}")
+    kills = sum(blow.how == "kill" for blow in plan.blows)
+    screen.say(f"seed {plan.seed}: {len(plan.papers)} invoices, in {folder}")
+    screen.say(f"{Naive.name} first, then {Fenced.name}, with the same invoices and the same faults for both")
+    screen.say(f"workers are struck: kills {kills}, pauses {len(plan.blows) - kills}")
     naive, struck_naive, _ = await _live(Naive(folder / "queue"), plan, folder, screen)
     async with Fenced.app(folder) as app:
         fenced, struck, troubles = await _live(Fenced(app, _world_files(folder, Fenced.name)), plan, folder, screen)
@@ -87,6 +90,7 @@ async def _both(plan: Plan, folder: Path, screen: Screen) -> int:
 async def _live(side: Side, plan: Plan, folder: Path, screen: Screen) -> tuple[Row, Injected, list[str]]:
     """Live one side against a world of its own; returns its row, what was injected, and what did not get through."""
     files = _world_files(folder, side.name)
+    screen.say(f"{side.name}: begins")
     with World.start(files.folder, seed=plan.seed, settings=plan.settings) as world:
         log = folder / f"workers-{_slug(side.name)}.log"
         with Crew(side.command, environment(world, folder), log) as crew:

@@ -73,8 +73,8 @@ class Screen:
         self._console.print(table)
         for side, struck in injected:
             self._console.print(
-                f"injected, {side}: {struck.kills} kills, {struck.pauses} pauses, "
-                f"{struck.dropped_replies} dropped replies, {struck.takeovers} takeovers",
+                f"injected, {side}: kills {struck.kills}, pauses {struck.pauses}, "
+                f"dropped replies {struck.dropped_replies}, takeovers {struck.takeovers}",
                 markup=False,
             )
 

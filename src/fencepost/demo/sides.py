@@ -97,8 +97,12 @@ class Fenced:
     @classmethod
     def app(cls, folder: Path) -> App:
         """Return an app on the ledger in this folder, with the example's workflow."""
-        workflows = [example.load().approve_invoice]
-        return App(ledger_url(folder), workflows=workflows, lease=LEASE, margin=MARGIN)
+        shown = example.load()
+        # An app names the targets of its effects; from here nothing is sent to them.
+        targets = shown.app.outside.targets
+        return App(
+            ledger_url(folder), workflows=[shown.approve_invoice], targets=targets, lease=LEASE, margin=MARGIN
+        )  # fmt: skip
 
     async def submit(self, paper: Paper) -> None:
         """Start a run whose id comes from the business event."""

@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from fencepost.core.classify import Reading
+from fencepost.core.classify import Reading, read_error
 from fencepost.core.contract import Contract
 from fencepost.core.errors import FencepostError, NotOwner
 from fencepost.core.identity import canonical
 from fencepost.core.records import REFERENCE, REQUEST
-from fencepost.core.states import Outcome
 from fencepost.effects.classifiers import read_client_error
 from fencepost.effects.deadline import Guard
 from fencepost.effects.exchange import SendFacts
 from fencepost.effects.http import Http, SyncHttp
+from fencepost.effects.span import SendGuard
 
 if TYPE_CHECKING:
     from fencepost.core.records import Operation
@@ -76,6 +76,7 @@ class Attempting:
         "evidence",
         "issued",
         "late",
+        "left",
         "may_write",
         "model_step",
         "operation",
@@ -105,6 +106,8 @@ class Attempting:
         self.effect = effect
         self.may_write = operation is not None
         self.sendings = 0
+        self.left = 0
+        """Writes of this attempt of which a byte may have left, by `call.http` or by other clients."""
         self.replayed = False
         self._facts: SendFacts | None = None
         self.model_step: ModelStep[..., Any] | None = None
@@ -149,11 +152,27 @@ class Attempting:
         try:
             self.site.permission()
         except NotOwner as error:
-            raise self.issue(error, Reading(Outcome.NOT_APPLIED, retryable=True)) from None
+            raise self.unsent(error) from None
 
-    def issue(self, error: E, reading: Reading) -> E:
-        """Note what an error of ours proves, so that the same error, let through by the body, proves it."""
-        self.issued = (error, reading)
+    def leaves(self) -> None:
+        """From here on a byte of a write may have left; what was proved before is proof no more."""
+        self.left += 1
+        self.issued = None
+
+    def unsent(self, error: E) -> E:
+        """Note that `error` came before a byte of its own write left.
+
+        The same error, let through by the body, is then proof that the attempt was not applied, unless an earlier
+        write of the same attempt may have left.
+        """
+        if not self.left:
+            self.issued = (error, read_error(error, nothing_left=True))
+        return error
+
+    def answered(self, error: E, reading: Reading) -> E:
+        """Note what `error` says of the one write of this attempt; of several, no answer to one proves anything."""
+        if self.left <= 1:
+            self.issued = (error, reading)
         return error
 
     def proof_in(self, error: BaseException) -> Reading | None:
@@ -194,24 +213,28 @@ class Attempting:
         return self.site.keeper.note(self.operation, self.attempt, kind, canonical(evidence))
 
     @contextmanager
-    def sending(self) -> Iterator[None]:
+    def sending(self) -> Iterator[SendGuard]:
         """Permission for one send of another client; see `Call.sending`."""
         self.check_permission()
         guard = Guard(self.deadline)
         try:
             guard.open()
-        except FencepostError as error:
-            raise self.issue(error, Reading(Outcome.NOT_APPLIED, retryable=True)) from None
+        except (FencepostError, OSError) as error:
+            raise self.unsent(error) from None
         guard.close()
         self.sendings += 1
+        self.leaves()
+        span = SendGuard(self.deadline)
         try:
-            yield
+            yield span
+            span.finish()
         except Exception as error:
             reading = read_client_error(error, self.contract, now=self.site.now())
-            if reading is not None and self.sendings == 1 and self._facts is None:
-                # The one send of this attempt: what its client says of it is what the attempt proves.
-                self.issue(error, reading)
+            if reading is not None:
+                self.answered(error, reading)
             raise
+        finally:
+            span.close()
 
 
 class _Face:
@@ -248,17 +271,20 @@ class _Face:
         return self._attempting.site.principal
 
     @contextmanager
-    def sending(self) -> Iterator[None]:
+    def sending(self) -> Iterator[SendGuard]:
         """Put every send of a client other than `call.http` inside: `with call.sending(): smtp.send_message(m)`.
 
         On entry lease and deadline are checked, so that a worker that was paused or lost its lease sends nothing; the
-        send is counted. From the yield on, the client's own declared timeout is the bound.
+        send is counted. From there on the client's own declared timeout is the bound, unless the block hands over the
+        client's socket: after `with call.sending() as guard: guard.watch(smtp.sock)` the connection is reset at the
+        deadline, and a process that is stopped then is ended.
 
         Raises:
             LeaseLost, DeadlinePassed: nothing was sent.
+            Unresolved: a watched connection still held bytes at the end of the block.
         """
-        with self._attempting.sending():
-            yield
+        with self._attempting.sending() as guard:
+            yield guard
 
 
 class Call(_Face):

@@ -8,6 +8,7 @@ It decides nothing; `values` refuses, `sameness` compares.
 from __future__ import annotations
 
 import inspect
+import typing
 from numbers import Number
 from typing import Any
 
@@ -58,6 +59,31 @@ def at(value: Any, path: tuple[Part, ...]) -> Any:
             found = getattr(value, part, ABSENT)
         value = found
     return value
+
+
+def declared_at(annotation: Any, path: tuple[Part, ...]) -> Any:
+    """The annotation at `path` inside of one, through the fields of classes; `ABSENT` where it cannot be told."""
+    for part in path:
+        fields = typing.get_type_hints(annotation) if isinstance(annotation, type) else {}
+        annotation = fields.get(str(part), ABSENT)
+    return annotation
+
+
+def is_of_another_type(value: Any, annotation: Any) -> bool:
+    """Whether `value` is surely none of the declared type, which is a class or a form of one such as `list[int]`."""
+    kind = typing.get_origin(annotation) or annotation
+    if value is ABSENT or annotation is ABSENT or not isinstance(kind, type) or typing.is_typeddict(kind):
+        return False
+    try:
+        return not isinstance(value, kind)
+    except TypeError:  # a protocol, which cannot be asked
+        return False
+
+
+def a_value(value: Any) -> str:
+    """The type of `value` with its article."""
+    kind = type(value).__qualname__
+    return "None" if value is None else f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
 
 def described(value: Any) -> str:

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec,
 
 from fencepost.core import contract as contracts
 from fencepost.core.duration import MINUTE, microseconds
-from fencepost.core.errors import DeclarationError, FencepostError, Misuse
+from fencepost.core.errors import DeclarationError, FencepostError, Misuse, ValueRefused
 from fencepost.core.identity import check_name, digest_text
+from fencepost.effects.declared import Declared
+from fencepost.effects.failures import error_record
+from fencepost.effects.fitting import check_call, check_compensation, check_fits, in_parentheses
 from fencepost.effects.policy import Policy
 from fencepost.effects.values import ArgumentsDoor, Carried, Door, result_door
 
@@ -139,14 +142,16 @@ class Bound(Generic[R_co]):
             return payload.take(results)  # type: ignore[no-any-return]  # the door reads R
         return results.decode(payload)  # type: ignore[no-any-return]  # as above
 
-    def __await__(self) -> Generator[Any, Any, R_co]:
-        """Always raises: a bound step is performed by `run.do` or `ledger.perform`."""
-        self.performed = True
-        raise Misuse(
-            f"{self.step.name} was awaited, which performs nothing",
-            hint=f"write `await run.do({self.step.name}(...))`",
-            ids={"step": self.step.name},
-        )
+    if not TYPE_CHECKING:  # type checkers refuse to await one, also in a gather or a race
+
+        def __await__(self) -> Generator[Any, Any, R_co]:
+            """Always raises: a bound step is performed by `run.do` or `ledger.perform`."""
+            self.performed = True
+            raise Misuse(
+                f"{self.step.name} was awaited, which performs nothing",
+                hint=f"write `await run.do({self.step.name}(...))`",
+                ids={"step": self.step.name},
+            )
 
     def __del__(self) -> None:
         """Report a call that workflow code built and dropped: most likely its `run.do` was forgotten."""
@@ -173,6 +178,7 @@ class Step(Generic[P, R_co]):
         self.retry = retry
         self.is_async = inspect.iscoroutinefunction(body)
         self.arguments = ArgumentsDoor(body)
+        check_call(body)
         self.results: Door = result_door(body)
         self.attempt_timeout = MINUTE
         self.__doc__ = body.__doc__
@@ -194,6 +200,25 @@ class Effect(Step[P, R_co]):
         self.declared = declared
         self.contract = declared.contract(self.name)
         self.attempt_timeout = self.contract.timeout
+        self._check_what_it_names()
+
+    def _check_what_it_names(self) -> None:
+        declared, arguments = self.declared, self.arguments
+        for role, function in (("reconcile", declared.reconcile), ("load", declared.load)):
+            if isinstance(function, Step):
+                raise DeclarationError(
+                    f"{role}={function.name} of {self.name} is a step", hint="name a function without decorator"
+                )
+        if declared.reconcile is not None:
+            check_fits(
+                "reconcile", declared.reconcile, self.name, given=arguments.by_position, by_name=arguments.by_name
+            )
+        if declared.load is not None:
+            check_fits("load", declared.load, self.name, given=("reference",))
+        if isinstance(declared.compensate, Effect):
+            undo = declared.compensate
+            given = (*arguments.by_position, *arguments.by_name)
+            check_compensation(undo.name, undo.arguments.signature, self.name, given=given)
 
     @property
     def send_key(self) -> KeyHeader | KeyArgument | None:
@@ -210,79 +235,27 @@ class Effect(Step[P, R_co]):
         return self.declared.load is not None
 
     def reference_of(self, value: Any) -> str | None:
-        """The remote object's id in a result: the declared attribute or key, or what the declared function says."""
+        """The remote object's id in a result: the declared attribute or key, or what the declared function says.
+
+        Raises:
+            ValueRefused: the declared function raised. The effect happened all the same.
+        """
         declared = self.declared.reference
         if declared is None:
             return None
-        found = declared(value) if callable(declared) else _part(value, declared)
-        return None if found is None else str(found)
+        try:
+            found = declared(value) if callable(declared) else _part(value, declared)
+            return None if found is None else str(found)
+        except Exception as error:
+            raise ValueRefused(
+                f"the reference of {self.name} cannot be read from its result: {error_record(error).message}",
+                hint="mend reference=, then settle the step with its result and its reference",
+                ids={"step": self.name},
+            ) from error
 
 
 def _part(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What `@effect` was given."""
-
-    name: str | None
-    version: int
-    send_key: KeyHeader | KeyArgument | None
-    reconcile: Callable[..., Any] | None
-    consistent: bool
-    settle: Duration | None
-    reference: str | Callable[[Any], Any] | None
-    load: Callable[..., Any] | None
-    compensate: Effect[..., Any] | Stands | None
-    restores: bool
-    retry: contracts.Retry
-    attempt_timeout: Duration | None
-    target: str | None
-    scope: str | None
-    policy: Policy | None
-    financial: bool
-    independent: bool
-    repeatable: bool
-    on_unknown: Literal["hold"] | None
-    definite: Iterable[int]
-    not_definite: Iterable[int]
-    accepted_is_applied: bool
-
-    def contract(self, effect: str) -> contracts.Contract:
-        """The contract for decisions."""
-        reference = self.reference if isinstance(self.reference, str) else getattr(self.reference, "__name__", None)
-        return contracts.Contract(
-            effect=effect,
-            version=self.version,
-            attempt_timeout=_given(self.attempt_timeout, "attempt_timeout"),
-            settle=_given(self.settle, "settle"),
-            key=None if self.send_key is None else self.send_key.promise(),
-            look_up=self._look_up(),
-            holds_on_unknown=self.on_unknown == "hold",
-            repeatable=self.repeatable,
-            independent=self.independent,
-            financial=self.financial,
-            reference=reference,
-            compensation=self._compensation(),
-            retry=self.retry,
-            definite=(contracts.DEFINITE_STATUSES | set(self.definite)) - set(self.not_definite),
-            accepted_is_applied=self.accepted_is_applied,
-        )
-
-    def _look_up(self) -> contracts.LookUpPromise | None:
-        if self.reconcile is None:
-            return None
-        return contracts.LookUpPromise(getattr(self.reconcile, "__name__", "look-up"), consistent=self.consistent)
-
-    def _compensation(self) -> contracts.CompensationPromise | None:
-        if self.compensate is None:
-            return None
-        return contracts.CompensationPromise(self.compensate.name, restores=self.restores)
-
-
-def _given(duration: Duration | None, what: str) -> int | None:
-    return None if duration is None else microseconds(duration, what=what)
 
 
 # -- the decorators -----------------------------------------------------------------------------------------------
@@ -309,6 +282,13 @@ class EffectDecorator(Protocol):
 _FIVE_IN_FIFTEEN_MINUTES = contracts.Retry()
 
 
+def check_ends(retry: contracts.Retry) -> None:
+    """Refuse a budget without end: what is repeated for ever is never seen by anybody."""
+    if not retry.bounded:
+        raise DeclarationError("the retry budget does not end", hint="give Retry both attempts= and within=")
+
+
+@in_parentheses
 def effect(
     *,
     version: int = 1,
@@ -403,6 +383,7 @@ def effect(
     return decorate  # type: ignore[return-value]  # the protocol's overloads say what a closure cannot
 
 
+@in_parentheses
 def read(
     *,
     version: int = 1,
@@ -410,10 +391,15 @@ def read(
     retry: contracts.Retry = _FIVE_IN_FIFTEEN_MINUTES,
     attempt_timeout: Duration = timedelta(minutes=1),
 ) -> StepDecorator:
-    """Declare a step that reads from the outside and changes nothing there; it is repeated freely within its budget."""
+    """Declare a step that reads from the outside and changes nothing there; it is repeated freely within its budget.
+
+    Raises:
+        DeclarationError: for a budget that does not end, or a body that cannot be called or stored.
+    """
     return _plain("read", name, version, retry, attempt_timeout)
 
 
+@in_parentheses
 def compute(
     *,
     version: int = 1,
@@ -421,13 +407,19 @@ def compute(
     retry: contracts.Retry = _FIVE_IN_FIFTEEN_MINUTES,
     attempt_timeout: Duration = timedelta(minutes=1),
 ) -> StepDecorator:
-    """Declare a step that only computes, and whose result is worth keeping."""
+    """Declare a step that only computes, and whose result is worth keeping.
+
+    Raises:
+        DeclarationError: as `read` does.
+    """
     return _plain("compute", name, version, retry, attempt_timeout)
 
 
 def _plain(
     kind: StepKind, name: str | None, version: int, retry: contracts.Retry, attempt_timeout: Duration
 ) -> StepDecorator:
+    check_ends(retry)
+
     def decorate(body: Callable[..., Any]) -> Step[..., Any]:
         step: Step[..., Any] = Step(body, kind, name=name, version=version, retry=retry)
         step.attempt_timeout = microseconds(attempt_timeout, what="attempt_timeout")

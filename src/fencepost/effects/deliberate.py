@@ -17,16 +17,16 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 from fencepost.core.contract import Contract
+from fencepost.core.duration import SECOND
 from fencepost.core.errors import (
+    Cancelled,
     ErrorRecord,
     LeaseLost,
     Malformed,
-    Misuse,
     NotOwner,
     Permanent,
     RateLimited,
     StepError,
-    StoreUnavailable,
     Transient,
     Unresolved,
 )
@@ -50,11 +50,13 @@ from fencepost.effects.perform import (
     Stopped,
     Superseded,
 )
-from fencepost.effects.policy import Allowed, Refused
+from fencepost.effects.policy import Refused, ask
 from fencepost.effects.tally import Tally
 from fencepost.store.api import Answer, Move, MoveStep, OpenStep
 
 FORMAT_BUDGET_SPENT = "format budget spent"
+INTERRUPTED = SECOND // 2
+"""Microseconds until a step whose worker may send nothing just now is looked at again."""
 
 _NOTE = "note"
 """The event of a move that keeps a step open and only writes its tally down."""
@@ -173,7 +175,7 @@ class Deliberation:
         record = self.entry.record
         if record.state is StepState.DONE:
             return Concluded(at=record.closed_at or 0, payload=record.result)
-        error = ErrorRecord("Cancelled", record.state.value) if record.error is None else None
+        error = ErrorRecord.of(Cancelled, record.state.value) if record.error is None else None
         return Concluded(at=record.closed_at or 0, error=error or ErrorRecord.from_text(record.error or ""))
 
     # -- what the body brought ------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ class Deliberation:
         try:
             payload = self.step.results.encode(value)
             self._ask_policy(value)
-        except Exception as error:  # noqa: BLE001 - a policy is a user's code
+        except Exception as error:  # noqa: BLE001 - a value's own methods may raise anything
             return self._failed(error)
         now = self.clock.now()
         move = self.entry.write(
@@ -194,26 +196,21 @@ class Deliberation:
         """Have the policy judge a model's accepted result; raises what the workflow is to see if it refuses."""
         if self.model is None or self.model.policy is None:
             return
-        verdict = self.model.policy(self.principal, value)
-        if not isinstance(verdict, Allowed | Refused):
-            raise Misuse(
-                f"the policy of {self.step.name} returned {type(verdict).__name__}",
-                hint="return Allowed() or Refused(why)",
-            )
+        verdict = ask(self.model.policy, self.principal, value)
         self.tally.policy = json.loads(verdict.as_text())
         if isinstance(verdict, Refused):
             raise Permanent(f"refused by policy: {verdict.why}", ids={"step": self.step.name})
 
     def _raised(self, error: BaseException) -> Conclusion | Move:
-        if isinstance(error, LeaseLost | StoreUnavailable) or not isinstance(error, Exception):
-            # Our own reasons, or somebody ends this process: the attempt says nothing about the step.
-            return Later(until=self.clock.now(), why="interrupted")
+        if isinstance(error, LeaseLost):
+            # Our own reason: the attempt says nothing about the step.
+            return Later(until=self.clock.now() + INTERRUPTED, why="interrupted")
         if isinstance(error, Malformed) and self.model is not None:
             return self._malformed(error, self.model)
         retry = _retry(error, self.step.name, self.clock.now())
         return self._failed(error) if retry is None else self._try_again(error, retry)
 
-    def _failed(self, error: Exception) -> Conclusion:
+    def _failed(self, error: BaseException) -> Conclusion:
         record = error_record(error)
         now = self.clock.now()
         move = self.entry.write(
@@ -228,7 +225,7 @@ class Deliberation:
             return self._stop(FORMAT_BUDGET_SPENT, error)
         return self._note(error)
 
-    def _try_again(self, error: Exception, retry: _Retry) -> Conclusion:
+    def _try_again(self, error: BaseException, retry: _Retry) -> Conclusion:
         self.tally.failures += 1
         now = self.clock.now()
         budget = self.step.retry
@@ -239,18 +236,18 @@ class Deliberation:
         until = now + pause(budget, self.tally.failures, draw=self.clock.draw(), retry_after=retry.retry_after)
         return Later([self._note(error, due_at=until)], until=until, why="the pause before the next attempt")
 
-    def _stop(self, reason: str, error: Exception) -> Stopped:
+    def _stop(self, reason: str, error: BaseException) -> Stopped:
         self.tally.spent = reason
         return Stopped([self._note(error)], reason=reason, detail=error_record(error).message)
 
-    def _note(self, error: Exception, *, due_at: int | None = None) -> Move:
+    def _note(self, error: BaseException, *, due_at: int | None = None) -> Move:
         now = self.clock.now()
         return self.entry.write(
             None, now, detail=self.tally.as_text(), error=error_record(error).as_text(), due_at=due_at
         )
 
 
-def _retry(error: Exception, step: str, now: int) -> _Retry | None:
+def _retry(error: BaseException, step: str, now: int) -> _Retry | None:
     """Whether a failure is worth another attempt; None: it is a fault of the code, or a definite refusal."""
     match error:
         case RateLimited():

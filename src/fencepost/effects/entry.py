@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from fencepost.core.contract import Contract
 from fencepost.core.outcome import evidence_event, fold, operation_event
 from fencepost.core.records import Attempt, Observation, Operation
-from fencepost.core.recovery import unresolved_attempts
-from fencepost.core.retry import budget_left
+from fencepost.core.recovery import may_try_again, unresolved_attempts
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome
 from fencepost.core.transitions import ATTEMPT, OPERATION, AttemptEvent, OperationEvent
 from fencepost.store.api import (
@@ -92,8 +91,12 @@ class Entry:
         return [self._insert(now, row.texts[2], 1), self._insert_attempt(attempt)]
 
     def dispatch(self, now: int) -> list[Move]:
-        """Permission for the next attempt of an operation that is reserved, or unknown and safe to resend."""
+        """Permission for the next attempt of an operation that is reserved, or unknown and safe to resend.
+
+        A clock that was set back dates no attempt before the budget that it counts against, or before its predecessor.
+        """
         operation = self.operation
+        now = max(now, operation.budget_from, operation.attempts[-1].dispatched_at if operation.attempts else 0)
         expected = operation.state
         operation.state = OPERATION.after(expected, Event.DISPATCH)
         if operation.first_dispatched_at is None:
@@ -132,12 +135,10 @@ class Entry:
                 continue
             contradicted |= means is AttemptEvent.CONTRADICT
             moves.append(self._settle_attempt(attempt, means, proof, now))
-        folded = fold(attempt.outcome for attempt in operation.attempts)
+        folded = fold([attempt.outcome for attempt in operation.attempts])
         if contradicted or folded.conflict:
             return [*moves, *self.raise_conflict(now, outcome)]
-        again = retryable and budget_left(
-            self.contract.retry, operation.attempts, budget_from=operation.budget_from, now=now
-        )
+        again = retryable and may_try_again(operation, self.contract, now)
         event = operation_event(folded, may_go_again=again)
         if OPERATION.allows(operation.state, event):
             moves.append(self.move(event, now, outcome))

@@ -128,7 +128,7 @@ class Exchange:
         message = f"the deadline passed after {self.bytes_out} bytes of the request had left"
         if not self.is_write:
             return Transient(message, hint="ask again later")
-        return Unresolved(message, hint="ask the target what happened before anything is sent again")
+        return Unresolved(message, hint="what happened is settled before anything is sent again")
 
     def wait(self, sock: socket.socket, want: Literal["readable", "writable"]) -> Wait:
         """What to wait for, after a check."""

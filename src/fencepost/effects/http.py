@@ -11,9 +11,10 @@ import hashlib
 import json as jsonlib
 import re
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import httpcore2
 from pydantic_core import to_jsonable_python
 
 from fencepost.core.classify import Reading, read_status
@@ -89,16 +90,30 @@ class Prepared:
 class Rules:
     """What may be sent within one attempt, and what its reply means."""
 
-    __slots__ = ("_attempting", "_written")
+    __slots__ = ("_attempting", "_bytes_before", "_written")
 
     def __init__(self, attempting: Attempting) -> None:
         self._attempting = attempting
+        self._bytes_before = 0
         self._written: str | None = None
 
     def prepare(
         self, method: str, url: str, *, json: Any, content: bytes | None, headers: Headers, params: Params
     ) -> Prepared:
-        """The request with the target's address and headers, and with the operation's key where it is declared."""
+        """The request with the target's address and headers, and with the operation's key where it is declared.
+
+        Raises `Misuse` for what cannot be sent, or what the target's `headers` function raises: nothing is sent.
+        """
+        try:
+            return self._prepared(method, url, json=json, content=content, headers=headers, params=params)
+        except Exception as error:
+            if is_write(method):
+                self._attempting.unsent(error)
+            raise
+
+    def _prepared(
+        self, method: str, url: str, *, json: Any, content: bytes | None, headers: Headers, params: Params
+    ) -> Prepared:
         given = dict(headers or {})
         target = self._attempting.target
         if url.startswith("/") and target is None:
@@ -140,27 +155,31 @@ class Rules:
         if not prepared.is_write:
             return False
         if not attempting.may_write:
-            raise attempting.issue(Misuse("a look-up or read may not write", hint="use GET"), _NOTHING_LEFT)
+            raise attempting.unsent(Misuse("a look-up or read may not write", hint="use GET"))
         if self._written is not None:
-            raise Misuse(
-                "a second write in one attempt", hint="make it a step of its own", ids={"step": attempting.position}
+            raise attempting.unsent(
+                Misuse(
+                    "a second write in one attempt", hint="make it a step of its own", ids={"step": attempting.position}
+                )
             )
         attempting.check_permission()
         known = attempting.known_digest
         if known is not None and known != prepared.digest:
-            raise attempting.issue(
+            raise attempting.unsent(
                 SameKeyOtherRequest(
                     "same key, different parameters: the body built another request than at the first attempt",
                     hint="build the request from the step's arguments alone; no clock, attempt number or random value",
                     ids={"step": attempting.position, "key": attempting.key},
-                ),
-                _NOTHING_LEFT,
+                )
             )
         self._written = prepared.digest
         return known is None
 
     def sent(self, prepared: Prepared) -> dict[str, Any]:
-        """The arguments of a door's request."""
+        """The arguments of a door's request; a write counts as one that may have left from here on."""
+        if prepared.is_write:
+            self._attempting.leaves()
+            self._bytes_before = self._attempting.facts.bytes_out
         return {
             "method": prepared.method,
             "url": prepared.url,
@@ -184,7 +203,7 @@ class Rules:
             return Reply(raw.status, raw.headers, raw.body)
         reading = self._reading(raw)
         error = _typed(raw, reading)
-        raise attempting.issue(error, reading) if prepared.is_write else error
+        raise attempting.answered(error, reading) if prepared.is_write else error
 
     def _reading(self, raw: RawReply) -> Reading:
         wait = retry_after(
@@ -195,21 +214,29 @@ class Rules:
     def failed(self, prepared: Prepared, error: Exception) -> Exception:
         """What to raise for a request that brought no reply."""
         attempting = self._attempting
-        failure = outcome_of_failure(attempting.facts, error)
         if not prepared.is_write:
-            return error if isinstance(error, StepError) else Transient(failure.why, hint="ask again later")
-        nothing_left = failure.says == "nothing left"
+            why = outcome_of_failure(attempting.facts, error).why
+            return error if isinstance(error, StepError) or _is_fault(error) else Transient(why, hint="ask again later")
+        # Reads of the body before this write left bytes of their own.
+        failure = outcome_of_failure(
+            replace(attempting.facts, bytes_out=attempting.facts.bytes_out - self._bytes_before), error
+        )
         attempting.note_failure(failure.says, failure.why)
-        if nothing_left:
-            return attempting.issue(Transient(failure.why, hint="nothing was sent"), _NOTHING_LEFT_RETRY)
-        return attempting.issue(
-            Unresolved(failure.why, hint="the target is asked before anything is sent again"),
+        if failure.says == "nothing left":
+            attempting.left -= 1
+            return attempting.unsent(error if _is_fault(error) else Transient(failure.why, hint="nothing was sent"))
+        return attempting.answered(
+            Unresolved(failure.why, hint="what happened is settled before anything is sent again"),
             Reading(Outcome.UNRESOLVED, retryable=True),
         )
 
 
-_NOTHING_LEFT = Reading(Outcome.NOT_APPLIED, retryable=False)
-_NOTHING_LEFT_RETRY = Reading(Outcome.NOT_APPLIED, retryable=True)
+def _is_fault(error: Exception) -> bool:
+    """Whether the request itself cannot be sent, now or later."""
+    return isinstance(error, _FAULTS) and not isinstance(error, OSError)  # a refused certificate is a ValueError too
+
+
+_FAULTS = (Misuse, TypeError, ValueError, httpcore2.LocalProtocolError, httpcore2.UnsupportedProtocol)
 
 
 def _whole(url: str, params: Params) -> str:
@@ -319,7 +346,10 @@ class Http(_Methods[Awaitable[Reply]]):
         attempting = self._attempting
         prepared = self._rules.prepare(method, url, json=json, content=content, headers=headers, params=params)
         if self._rules.admit(prepared):
-            await attempting.note(REQUEST, prepared.declared())
+            try:
+                await attempting.note(REQUEST, prepared.declared())
+            except Exception as error:  # noqa: BLE001 - whatever it is, it says whether a byte left
+                raise attempting.unsent(error) from None
             attempting.check_permission()
         try:
             raw = await attempting.site.outside.async_door().request(**self._rules.sent(prepared))
@@ -347,7 +377,10 @@ class SyncHttp(_Methods[Reply]):
         attempting = self._attempting
         prepared = self._rules.prepare(method, url, json=json, content=content, headers=headers, params=params)
         if self._rules.admit(prepared):
-            attempting.note_blocking(REQUEST, prepared.declared())
+            try:
+                attempting.note_blocking(REQUEST, prepared.declared())
+            except Exception as error:  # noqa: BLE001 - as above
+                raise attempting.unsent(error) from None
             attempting.check_permission()
         try:
             raw = attempting.site.outside.sync_door().request(**self._rules.sent(prepared))

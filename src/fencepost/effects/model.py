@@ -23,8 +23,9 @@ from fencepost.core import contract as contracts
 from fencepost.core.duration import microseconds
 from fencepost.core.errors import DeclarationError, Misuse, ValueRefused
 from fencepost.effects.call import Attempting, Call, SyncCall
-from fencepost.effects.declare import Duration, Step
+from fencepost.effects.declare import Duration, Step, check_ends
 from fencepost.effects.endpoint import Endpoint
+from fencepost.effects.fitting import in_parentheses
 from fencepost.effects.policy import Policy
 from fencepost.effects.question import Answerer, MalformedAnswer, Question
 from fencepost.effects.rules import Rule, RuleBased
@@ -289,6 +290,7 @@ class ModelDecorator(Protocol):
 _FIVE_IN_FIFTEEN_MINUTES = contracts.Retry()
 
 
+@in_parentheses
 def model(
     *,
     output: Any,
@@ -321,8 +323,7 @@ def model(
             f"format_attempts={format_attempts} is not between 1 and {FORMAT_ATTEMPTS_MAX}",
             hint="a model that keeps missing the form needs another prompt or a simpler output",
         )
-    if not retry.bounded:
-        raise DeclarationError("the retry budget does not end", hint="give Retry both attempts= and within=")
+    check_ends(retry)
 
     def decorate(body: Callable[..., Any]) -> ModelStep[..., Any]:
         return ModelStep(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from fencepost.core.classify import Reading
-from fencepost.core.errors import ErrorRecord, ValueRefused
+from fencepost.core.errors import ErrorRecord, Permanent, ValueRefused
 from fencepost.core.records import IN_PROGRESS, LOOK_UP, REPLAYED_FAILURE, REPLY, Attempt, Observation
 from fencepost.core.recovery import (
     Dispatch,
@@ -155,10 +155,11 @@ class Later(Conclusion):
 
 @dataclass(slots=True)
 class Stopped(Conclusion):
-    """The run must be held for a person."""
+    """The run must be held for a person; `at` is the position of the operation, if not the one that was led."""
 
     reason: str = ""
     detail: str = ""
+    at: str = ""
 
 
 @dataclass(slots=True)
@@ -221,7 +222,8 @@ class Performance:
                     if answer is not Answer.MOVED:
                         return Superseded(answer=answer)
                     concluded = self._take_in((yield Send(entry, entry.operation.attempts[-1])))
-                case LookUp():
+                case LookUp(raise_fence=raise_fence):
+                    assert not raise_fence, "no target of this version compares tokens, so no effect declares a fence"
                     began = self._moment()
                     concluded = self._take_answer((yield Ask(entry)), began)
                 case Pause(until=until, why=why, owning=owning):
@@ -288,7 +290,11 @@ class Performance:
         if sent.replayed or reading.outcome is Outcome.UNRESOLVED:
             kind = REPLAYED_FAILURE if sent.replayed else IN_PROGRESS if reading.in_progress else REPLY
             self.observations.append(self.entry.observe(Observation(kind, None, sent.evidence, now, attempt=number)))
-        if self.entry.operation.state is not OperationState.FAILED:
+        state = self.entry.operation.state
+        if state is OperationState.UNKNOWN and reading.outcome is Outcome.NOT_APPLIED and not reading.retryable:
+            # The refusal says nothing of the earlier attempt, and the same again would be refused the same way.
+            return Stopped(self._flush(), self._seen(), HoldReason.REFUSED.value, self._last_words())
+        if state is not OperationState.FAILED:
             return None
         if reading.retryable:
             return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words())
@@ -351,7 +357,7 @@ class Performance:
         if operation.state is OperationState.SUCCEEDED:
             return Concluded(self._flush(), self._seen(), now, operation.result)
         stored = operation.error and ErrorRecord.from_text(operation.error)
-        error = stored or ErrorRecord("fencepost.core.errors.Permanent", f"the operation is {operation.state}")
+        error = stored or ErrorRecord.of(Permanent, f"the operation is {operation.state}")
         return Concluded(self._flush(), self._seen(), now, None, error)
 
     def _load(self) -> Generator[Need, Any, Conclusion]:
@@ -385,7 +391,7 @@ class Performance:
         return seen
 
     def _last_words(self) -> str:
-        return "" if self.last_error is None else str(self.last_error)
+        return "" if self.last_error is None else error_record(self.last_error).message
 
 
 def perform(

@@ -43,9 +43,22 @@ async def run_async(bound: Bound[Any], attempting: Attempting, executor: Executo
                 value = await step.body(Call(attempting), *bound.args, **bound.kwargs)
             else:
                 value = await _in_thread(executor, step.body, attempting, bound.args, bound.kwargs)
-    except Exception as error:  # noqa: BLE001 - whatever a body raises is read, never guessed about
+    except BaseException as error:
+        if is_told_to_stop(error):
+            raise
         return failed(attempting, error)
     return returned(attempting, value)
+
+
+def is_told_to_stop(error: BaseException) -> bool:
+    """Whether somebody ends this task or process; all else that a body raises is read, never guessed about.
+
+    A cancel that the body itself brought, such as that of a task which it awaited, is an error like others.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
 async def load_async(load: Callable[..., Any], reference: str, attempting: Attempting, executor: Executor) -> Sent:
@@ -56,7 +69,9 @@ async def load_async(load: Callable[..., Any], reference: str, attempting: Attem
                 value = await load(Call(attempting), reference)
             else:
                 value = await _in_thread(executor, load, attempting, (reference,), {})
-    except Exception as error:  # noqa: BLE001 - as above
+    except BaseException as error:
+        if is_told_to_stop(error):
+            raise
         return failed(attempting, error)
     return returned(attempting, value)
 
@@ -81,7 +96,7 @@ def returned(attempting: Attempting, value: Any) -> Sent:
     return Sent(evidence, value=value, sends=attempting.sends, reference=attempting.reference)
 
 
-def failed(attempting: Attempting, error: Exception) -> Sent:
+def failed(attempting: Attempting, error: BaseException) -> Sent:
     """What a body that raised proves."""
     reading = _reading(attempting, error)
     evidence = dict(attempting.evidence or {"kind": "raised"})
@@ -97,7 +112,7 @@ def failed(attempting: Attempting, error: Exception) -> Sent:
     )
 
 
-def _reading(attempting: Attempting, error: Exception) -> Reading:
+def _reading(attempting: Attempting, error: BaseException) -> Reading:
     proof = attempting.proof_in(error)
     if proof is not None:
         return proof
@@ -127,8 +142,11 @@ async def look_up_async(
                 answer = await reconcile(Call(attempting), *args, **kwargs)
             else:
                 answer = await _in_thread(executor, reconcile, attempting, args, kwargs)
-    except Exception as error:  # noqa: BLE001 - a look-up that raises has not answered
-        return Inconclusive(f"{type(error).__name__}: {error}")
+    except BaseException as error:
+        if is_told_to_stop(error):
+            raise
+        record = error_record(error)  # a look-up that raises has not answered
+        return Inconclusive(f"{record.class_name}: {record.message}")
     return _answer(answer)
 
 

@@ -30,10 +30,22 @@ from typing_extensions import TypedDict  # pydantic reads this one on every Pyth
 
 from fencepost.core.errors import DeclarationError, Misuse, ValueRefused
 from fencepost.core.identity import Part, canonical_of_plain, path_text
-from fencepost.effects.culprit import ABSENT, at, described, first_problem, largest, name_of, one_line, unwritable
+from fencepost.effects.culprit import (
+    ABSENT,
+    a_value,
+    at,
+    declared_at,
+    described,
+    first_problem,
+    is_of_another_type,
+    largest,
+    name_of,
+    one_line,
+    unwritable,
+)
 from fencepost.effects.sameness import difference, same
 
-__all__ = ["MIB", "ArgumentsDoor", "Door", "result_door", "same"]
+__all__ = ["MIB", "ArgumentsDoor", "Door", "hints_of", "result_door", "same"]
 
 MIB = 1024 * 1024
 """Bytes; the default limit of one stored value."""
@@ -118,13 +130,16 @@ class Door:
         path = path_text(self.where, largest(plain))
         raise ValueRefused(
             f"{path}: {self.where or 'the request'} is {size} bytes as JSON, more than the limit of {self.limit}",
-            hint="keep the data where it belongs and pass a reference to it, or raise the limit",
+            hint="keep the data where it belongs and pass a reference to it",
             ids={"path": path, "size": str(size), "limit": str(self.limit)},
         )
 
     def _refuse_unreadable(self, value: Any, error: Exception) -> NoReturn:
         parts, problem = first_problem(error)
         found = at(value, parts)
+        declared = declared_at(self.annotation, parts)
+        if is_of_another_type(found, declared):
+            self._refuse(parts, f"is {a_value(found)}; {name_of(declared)} is declared", _DECLARE_IT, error)
         what = "does not come back" if found is ABSENT else f"is {described(found)}, which does not come back"
         self._refuse(parts, f"{what}: {problem}", _DECLARE_IT, error)
 
@@ -178,7 +193,7 @@ class ArgumentsDoor:
 
     def __init__(self, function: Callable[..., Any], *, limit: int = MIB) -> None:
         self._step = function.__name__
-        hints = _hints(function)
+        hints = hints_of(function)
         parameters = list(inspect.signature(function).parameters.values())
         if not parameters or parameters[0].kind not in _BY_POSITION:
             raise DeclarationError(
@@ -190,6 +205,21 @@ class ArgumentsDoor:
         self._names = tuple(self._signature.parameters)
         self._ahead = sum(parameter.kind in _BY_POSITION for parameter in parameters[1:])
         self._door = Door(_object_of({name: hints[name] for name in self._names}), where="", limit=limit)
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The parameters after the first."""
+        return self._signature
+
+    @property
+    def by_position(self) -> tuple[str, ...]:
+        """The parameters that are passed by position."""
+        return self._names[: self._ahead]
+
+    @property
+    def by_name(self) -> tuple[str, ...]:
+        """The parameters that are passed by name."""
+        return self._names[self._ahead :]
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The canonical JSON object of a call's arguments.
@@ -247,7 +277,7 @@ def result_door(function: Callable[..., Any], *, limit: int = MIB) -> Door:
     Raises:
         DeclarationError: if the annotation is missing or cannot be read.
     """
-    hints = _hints(function)
+    hints = hints_of(function)
     if "return" not in hints:
         hint = "write what it returns, `-> None` if nothing: results are stored by their declared type"
         raise DeclarationError(f"{function.__name__} declares no result type", hint=hint)
@@ -260,7 +290,12 @@ _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function, those written as text included.
+
+    Raises:
+        DeclarationError: if one names what is not there.
+    """
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, SyntaxError) as error:

@@ -21,7 +21,8 @@ from fencepost.core.errors import DeclarationError, Misuse, RunInputMismatch, Ru
 from fencepost.core.guarantee import Blank, blanks
 from fencepost.core.identity import check_name, check_run_id, digest_text
 from fencepost.core.records import History, Run, Signal
-from fencepost.core.states import SignalState
+from fencepost.core.states import RunState, SignalState
+from fencepost.effects.declare import Effect
 from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
 from fencepost.effects.transport import DoorOptions
@@ -29,7 +30,7 @@ from fencepost.effects.values import Door
 from fencepost.runtime import verbs
 from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
-from fencepost.runtime.lease import LeaseHolder
+from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
@@ -80,6 +81,7 @@ class App:
         self.outside = Outside(dict(targets or {}), configured(model, os.environ), options or DoorOptions())
         self._lease_length = microseconds(lease, what="lease")
         self._margin = microseconds(margin, what="margin")
+        check_margin(self._lease_length, self._margin)
         self._workers: list[Worker] = []
         self._watchers = Watchers()
         self.clock = wall_clock
@@ -104,10 +106,14 @@ class App:
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
+    def effects(self) -> list[Effect[..., Any]]:
+        """The effects that the app's workflows refer to, compensations included, each once."""
+        found = {id(effect): effect for declared in self.workflows.values() for effect in declared.effects}
+        return list(found.values())
+
     def blanks(self) -> list[Blank]:
         """What the contracts of the effects leave open; nothing starts while there is any."""
-        effects = {id(effect): effect for declared in self.workflows.values() for effect in declared.effects}
-        return [blank for effect in effects.values() for blank in blanks(effect.contract)]
+        return [blank for effect in self.effects() for blank in blanks(effect.contract)]
 
     @property
     def host(self) -> Host:
@@ -133,6 +139,9 @@ class App:
         return self._host
 
     def _refuse_blanks(self) -> None:
+        for effect in self.effects():
+            if effect.declared.target is not None:
+                self.outside.target(effect.declared.target)  # raises for one that nobody has configured
         found = self.blanks()
         if found:
             raise DeclarationError(
@@ -189,6 +198,8 @@ class App:
             Misuse: the id is malformed, or the workflow is not one of this app's.
             ValueRefused: the input cannot be stored and read back.
         """
+        if not isinstance(workflow, Workflow):
+            raise Misuse(f"{workflow!r} is no workflow", hint="pass the function that @workflow() decorates")
         if self.workflows.get((workflow.name, workflow.version)) is not workflow:
             raise Misuse(f"{workflow!r} is not one of this app's workflows", hint="pass it to App(workflows=[...])")
         text, fingerprint = workflow.encode(args, kwargs)
@@ -217,6 +228,9 @@ class App:
             )
         if worker is not None and is_new:
             worker.adopt(run)
+        elif is_new:
+            for one in self._workers:
+                one.wake()
         return Handle(self, run, workflow.results)
 
     async def signal(
@@ -348,7 +362,15 @@ class App:
         self, *, state: str | None = None, workflow: str | None = None, prefix: str | None = None,
         after: int | None = None, limit: int = 50,
     ) -> list[Run]:  # fmt: skip
-        """A page of runs, newest first; `after` is the number of the last run of the page before."""
+        """A page of runs, newest first; `after` is the number of the last run of the page before.
+
+        Raises:
+            Misuse: there is no such state, or the limit is no number from 1 on.
+        """
+        if state is not None and state not in set(RunState):
+            raise Misuse(f"{state!r} is no state of a run", hint=f"one of: {', '.join(RunState)}")
+        if not isinstance(limit, int) or limit < 1:
+            raise Misuse(f"a page of {limit!r} runs", hint="pass a limit from 1 on")
         wanted = RunFilter(self.namespace, state, workflow, prefix, after, limit)
         return await asyncio.to_thread(self.store.runs, wanted)
 

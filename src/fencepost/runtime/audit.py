@@ -9,13 +9,18 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Audit, History, Operation, Run
 
 
-def summary(run: Run, operation: Operation | None = None) -> str:
-    """What an audit row says of the state before or after: the run's and, where one is meant, the operation's."""
+def summary(run: Run, operation: Operation | None = None, *, override: bool = False) -> str:
+    """What an audit row says of the state before or after: the run's and, where one is meant, the operation's.
+
+    `override`: the law was set aside by name, and what the contract guarantees no longer holds.
+    """
     said: dict[str, object] = {"run": run.state.value, "generation": run.generation}
     if operation is not None:
         said["operation"] = operation.state.value
         said["attempts"] = [attempt.outcome.value for attempt in operation.attempts]
         said["reference"] = operation.reference
+    if override:
+        said["guarantee"] = "lost by override"
     return canonical(said)
 
 

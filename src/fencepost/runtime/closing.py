@@ -15,8 +15,8 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Operation, Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.core.transitions import RUN, RunEvent
-from fencepost.effects.failures import error_record
 from fencepost.effects.perform import Stopped
+from fencepost.runtime.blame import failure_text
 from fencepost.runtime.leftovers import lead_leftover
 from fencepost.store.api import Answer, MoveRun
 
@@ -56,10 +56,11 @@ async def _settle_leftovers(execution: Execution) -> None:
 
 
 def _last_move(execution: Execution) -> MoveRun:
+    if execution.stopped is not None:
+        # Also when this worker stops: a failure that a person was to see would reach the workflow in its next life.
+        return move_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
     if execution.draining or execution.host.lease.lost:
         return move_run(execution, RunEvent.RELEASE, wake_at=execution.host.store.now())
-    if execution.stopped is not None:
-        return move_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
     if execution.by_person and execution.report is not None:
         return move_run(execution, execution.report.ending)
     if execution.driver.ending is None or execution.later:
@@ -87,7 +88,7 @@ def _end(execution: Execution) -> MoveRun:
     if isinstance(ending, Cancelled_):
         return move_run(execution, compensated or RunEvent.END_CANCELLED)
     assert isinstance(ending, Raised), "a run that is not over has no end"
-    text = error_record(ending.error).as_text()
+    text = failure_text(ending.error)
     if compensated is not None and isinstance(ending.error, CompensationIncomplete):
         return move_run(execution, compensated, error=text)
     if execution.state is RunState.CANCELLING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.asks import CompensateAsk
 from fencepost.core.compensation import may_begin_in, order, to_settle_first
+from fencepost.core.errors import ErrorRecord
 from fencepost.core.position import effect_position
 from fencepost.core.records import Operation
 from fencepost.core.recovery import in_the_way
@@ -24,12 +25,10 @@ from fencepost.runtime.intent import new_operation
 from fencepost.runtime.leftovers import effect_named, lead_leftover, nobody
 from fencepost.runtime.performing import rest
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
+from fencepost.runtime.workflow import COMPENSATION
 
 if TYPE_CHECKING:
     from fencepost.runtime.execution import Execution
-
-PREFIX = "compensate "
-"""How the step names of compensating operations begin."""
 
 
 async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
@@ -50,7 +49,7 @@ async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
     execution.report = report
     now = execution.host.store.now()
     text = report.as_text()
-    number = None if execution.by_person else execution.driver.delivered + 1
+    number = None if execution.by_person else execution.delivered + 1
     execution.positions.finish(ask.position, text, number, now)
     return Concluded(execution.positions.flush(), [], now, text)
 
@@ -72,6 +71,8 @@ async def _begin(execution: Execution, ask: CompensateAsk) -> Superseded | None:
 async def _settle_first(execution: Execution) -> Conclusion | None:
     for operation in to_settle_first(execution.operations.values()):
         conclusion = await lead_leftover(execution, operation)
+        if isinstance(conclusion, Stopped):
+            conclusion.at = operation.position
         if isinstance(conclusion, Later | Stopped | Superseded):
             return conclusion
         execution.moves += conclusion.moves
@@ -87,7 +88,7 @@ async def _compensate_one(execution: Execution, operation: Operation) -> Compens
         return CompensatedEffect(operation.position, "stands as declared", operation.reference)
     if effect is None or declared is None:
         return CompensatedEffect(operation.position, "no compensation", operation.reference)
-    position = effect_position(PREFIX + operation.step, operation.item)
+    position = effect_position(COMPENSATION + operation.step, operation.item)
     known = execution.operations.get(position)
     if known is None or known.state not in (OperationState.SUCCEEDED, OperationState.FAILED):
         if known is None and (waits := await _may_not_begin(execution, operation, effect, declared)):
@@ -97,12 +98,12 @@ async def _compensate_one(execution: Execution, operation: Operation) -> Compens
             return conclusion
         execution.moves += conclusion.moves
         execution.observations += conclusion.observations
-        if isinstance(conclusion, Stopped):
-            if execution.operations[position].state is OperationState.UNKNOWN:
-                # Law 3: while this one is unknown no other compensation begins, and only a person can settle it.
-                return Stopped(reason=conclusion.reason, detail=conclusion.detail)
-            return CompensatedEffect(operation.position, "not settled", operation.reference, conclusion.reason)
         known = execution.operations[position]
+        if isinstance(conclusion, Stopped) and known.state not in (OperationState.SUCCEEDED, OperationState.FAILED):
+            if known.state is OperationState.UNKNOWN:
+                # Law 3: while this one is unknown no other compensation begins, and only a person can settle it.
+                return Stopped(reason=conclusion.reason, detail=conclusion.detail, at=position)
+            return CompensatedEffect(operation.position, "not settled", operation.reference, conclusion.reason)
     if known.state is OperationState.SUCCEEDED:
         return CompensatedEffect(
             operation.position, "restored" if effect.declared.restores else "compensated", operation.reference
@@ -143,7 +144,7 @@ async def _lead(
         entry = new_operation(
             run,
             bound,
-            step=PREFIX + operation.step,
+            step=COMPENSATION + operation.step,
             item=operation.item,
             scope=execution.host.scope_of(undo),
             owner=execution.owner,
@@ -157,4 +158,4 @@ async def _lead(
 
 
 def _message(operation: Operation) -> str:
-    return operation.error or ""
+    return "" if operation.error is None else ErrorRecord.from_text(operation.error).message

@@ -16,7 +16,6 @@ from fencepost.core.duration import spelled
 from fencepost.core.guarantee import Rung, blanks, guarantee, ladder
 from fencepost.effects.culprit import name_of
 from fencepost.effects.declare import Effect, Stands, Step
-from fencepost.effects.kernel import CAN_RESET, KernelTimer
 from fencepost.effects.model import ModelStep
 
 if TYPE_CHECKING:
@@ -48,9 +47,6 @@ HEADINGS: dict[str, str] = {
 BLANK = "BLANK"
 """What stands in a cell that had to be declared and is not."""
 
-UNENFORCED_DEADLINE = (
-    "no request leaves after its send deadline: this platform cannot end a process that was stopped in mid-send"
-)
 OTHER_CLIENTS = "a client other than call.http keeps to its own timeout after `with call.sending()`"
 
 
@@ -94,11 +90,6 @@ def recovery_table(app: App) -> list[RecoveryRow]:
     ]
 
 
-def deadline_is_enforced() -> bool:
-    """Whether this platform ends a process at its send deadline even when it is stopped (`protocol` B3)."""
-    return CAN_RESET and KernelTimer.available()
-
-
 def _compensated(steps: Iterator[Step[..., Any]]) -> dict[int, list[str]]:
     """Which effects each compensating effect is declared for."""
     found: dict[int, list[str]] = {}
@@ -114,7 +105,7 @@ def _compensated(steps: Iterator[Step[..., Any]]) -> dict[int, list[str]]:
 def _effect_row(app: App, effect: Effect[..., Any], workflows: tuple[str, ...], undoes: list[str]) -> RecoveryRow:
     contract = effect.contract
     bought = guarantee(contract)
-    assumptions = () if bought is None else (*bought.assumptions, *_deadline_assumptions(contract))
+    assumptions = () if bought is None else (*bought.assumptions, *_deadline_assumptions(app, contract))
     return RecoveryRow(
         step=effect.name,
         kind=", ".join(["effect", *["financial"] * contract.financial, *(f"compensates {name}" for name in undoes)]),
@@ -191,11 +182,10 @@ def _compensation(effect: Effect[..., Any]) -> str:
         return f"none: the effect stands by declaration ({declared.why})"
     if declared is None:
         return BLANK if contract.financial else "none: the effect stands, and a compensated run says so"
-    promise = contract.compensation
     rungs = ladder(declared.contract)
     again = f"{rungs[0]}, under a key of its own" if rungs else BLANK
     return (
-        f"{declared.name}; started by {promise.by if promise else 'an operator'}; run again: {again}; "
+        f"{declared.name}; started by the workflow or an operator; run again: {again}; "
         f"{'restores the former state; ' if effect.declared.restores else ''}"
         "evidence kept: its own attempts, replies and reference; "
         "if it fails: shown as such, the other compensations go on, and the run never ends clean"
@@ -217,11 +207,12 @@ def _span(contract: Contract) -> str:
     return f"timeout {timeout}, settle {settle}"
 
 
-def _deadline_assumptions(contract: Contract) -> tuple[str, ...]:
-    """What no contract declares and yet the rung rests on, unless repeating is harmless."""
+def _deadline_assumptions(app: App, contract: Contract) -> tuple[str, ...]:
+    """What no contract declares and yet the rung rests on, unless repeating is harmless (`protocol` B3, B4)."""
     if ladder(contract)[0] in (Rung.REPEATABLE, Rung.ATOMIC):
         return ()
-    return (OTHER_CLIENTS,) if deadline_is_enforced() else (UNENFORCED_DEADLINE, OTHER_CLIENTS)
+    of_door = app.outside.options.assumption()
+    return (OTHER_CLIENTS,) if of_door is None else (of_door, OTHER_CLIENTS)
 
 
 # -- steps that change nothing outside --------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ ledger refuses a group, this copy of the run is worthless: it is dropped, and wh
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
@@ -24,26 +23,26 @@ from fencepost.core.asks import (
     WaitAsk,
     Withdrawn,
 )
-from fencepost.core.contract import Contract
 from fencepost.core.driver import Driver
-from fencepost.core.errors import FencepostError
+from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
 from fencepost.core.records import History, Operation
-from fencepost.core.recovery import in_the_way
-from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState, StepState
+from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import work_out
 from fencepost.effects.entry import Entry, Owner
 from fencepost.effects.perform import Concluded, Conclusion, Delivery, Later, Stopped, Superseded, perform
 from fencepost.runtime import guard
+from fencepost.runtime.alarms import Alarms
+from fencepost.runtime.blocked import Blocked
 from fencepost.runtime.closing import close
 from fencepost.runtime.compensating import compensate
 from fencepost.runtime.intent import known_entry, new_entry, refused_by_policy
-from fencepost.runtime.late import reports_in, take_in
-from fencepost.runtime.leftovers import effect_named, lead_leftover
-from fencepost.runtime.performing import Hands
+from fencepost.runtime.leftovers import contract_of, lead_leftover
+from fencepost.runtime.performing import REST, Hands
 from fencepost.runtime.positions import Positions
-from fencepost.runtime.replay import OPERATORS, compensated, completions, recorded
+from fencepost.runtime.refusals import Refusals
+from fencepost.runtime.replay import OPERATORS, compensated, completions, recorded, taken_back, wanted_by_person
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.run import Run
 from fencepost.store.api import Answer, Group, Move, Observe
@@ -82,7 +81,7 @@ class Execution:
         self.moves: list[Move] = []
         self.observations: list[Observe] = []
         self.open: dict[str, Entry] = {
-            position: Entry(operation, self._contract_of(operation), self.owner)
+            position: Entry(operation, contract_of(self, operation), self.owner)
             for position, operation in self.operations.items()
             if operation.state not in FINAL_OPERATION_STATES
         }
@@ -94,13 +93,19 @@ class Execution:
         self.report: CompensationReport | None = compensated(history)
         self.by_person = False
         self.refused: Answer | None = None
+        self.broken: BaseException | None = None
+        """What went wrong with this process in a lane."""
         self.draining = False
         self.changed = False
         """A person or another process changed the run: what is in flight ends, then it is loaded again."""
-        self._blocked: list[StepAsk] = []
+        self._taken_back = taken_back(history)
+        self._alarms = Alarms(host.now, self._fall_due)
+        self._led: set[str] = set()
+        """Positions of the effects that a lane is leading right now."""
+        self._blocked = Blocked(self.operations, self.open)
         self._withdrawn: set[str] = set()
         self._lanes: set[asyncio.Task[None]] = set()
-        self._refused_groups: list[Group] = []
+        self._refusals = Refusals()
         self.driver = Driver(
             workflow.start,
             history.run.input,
@@ -116,16 +121,29 @@ class Execution:
         """Do what can be done now; returns why it ended here."""
         try:
             return await self._live()
+        except StoreUnavailable:
+            raise
+        except Exception:
+            await self._end_lanes()
+            await self.record([], [])
+            await self._keep_what_was_refused()
+            raise
         finally:
-            self.draining = True
-            if self._lanes:  # after an error of this process: what is in flight still ends, and begins nothing
-                await asyncio.wait(self._lanes)
+            await self._end_lanes()
             self.driver.close()
             del self._hands  # they point back here, and only the garbage collector could free the run
 
+    async def _end_lanes(self) -> None:
+        """After an error of this process: what is in flight still ends, and begins nothing."""
+        self.draining = True
+        self._alarms.silence()
+        if self._lanes:
+            await asyncio.wait(self._lanes)
+
     async def _live(self) -> Fate:
-        wanted = self._wanted_by_person()
+        wanted = wanted_by_person(self.history)
         if wanted is not None:
+            self.by_person, self.report = True, None
             self.note(OPERATORS, await compensate(self, wanted))
         else:
             await self._lane(self._act(self._replay()))
@@ -133,9 +151,12 @@ class Execution:
             if self._lanes:
                 await asyncio.wait(self._lanes, return_when=asyncio.FIRST_COMPLETED)
             await self._lane(self._unblocked())
+        if self.broken is not None:
+            raise self.broken
+        self._alarms.silence()
         if self.refused is None and not self.changed:
             await close(self)
-        await self._report_late()
+        await self._keep_what_was_refused()
         if self.refused is None and self.changed:
             await self.record([], [])
             return Fate.RELOAD if self.refused is None else Fate.LOST
@@ -143,41 +164,26 @@ class Execution:
             return Fate.GIVEN_UP
         return Fate.RELOAD if self.refused is Answer.ILLEGAL else Fate.LOST
 
-    def _wanted_by_person(self) -> CompensateAsk | None:
-        """The compensation that a person has started and that is not done: the workflow's code has no part in it."""
-        for step in self.history.steps:
-            if step.position.startswith(OPERATORS) and step.state is StepState.OPEN:
-                self.by_person, self.report = True, None
-                return CompensateAsk(step.position, str(json.loads(step.detail or "{}").get("why", "")))
-        return None
-
     @property
     def delivered(self) -> int:
-        """Number of answers delivered to the workflow."""
-        return self.history.run.delivered if self.by_person else self.driver.delivered
+        """The place of the last answer in the order of deliveries; those that a resume took back leave gaps."""
+        return self.history.run.delivered if self.by_person else self._taken_back + self.driver.delivered
 
     async def _settle_in_the_way(self) -> bool:
         """Lead an unknown operation that nobody waits for and that keeps others from beginning; False: none does."""
         if not self._blocked or self.is_over():
             return False
-        waited_for = {ask.position for ask in self.driver.waiting()}
-        for position, entry in self.open.items():
-            unknown = entry.operation.state is OperationState.UNKNOWN
-            if unknown and position not in waited_for and position not in self.later:
-                self.note(position, await lead_leftover(self, entry.operation))
-                return True
-        return False
+        operation = self._blocked.culprit({*self.later, *(ask.position for ask in self.driver.waiting())})
+        if operation is not None:
+            self.note(operation.position, await lead_leftover(self, operation))
+        return operation is not None
 
-    async def _report_late(self) -> None:
-        """Let what this owner saw settle what its heir does not know; its authority is gone, its evidence is not."""
-        for group in self._refused_groups:
-            for report in reports_in(group):
-                contract = self._contract_of(self.operations[report.position])
-                await asyncio.to_thread(take_in, self.host.store, report, contract, seen=True)
-
-    def _contract_of(self, operation: Operation) -> Contract:
-        effect = effect_named(self, operation.effect)
-        return Contract(operation.effect) if effect is None else effect.contract
+    async def _keep_what_was_refused(self) -> None:
+        if self.refused is not None:
+            self.keep([], [])
+            await self._refusals.keep(
+                self.refused, self.host.journal, self.host.store, lambda at: contract_of(self, self.operations[at])
+            )
 
     def _replay(self) -> list[Ask]:
         """Bring the workflow to where it stood, and deliver a cancel that was accepted meanwhile."""
@@ -192,7 +198,7 @@ class Execution:
         asks = self.driver.waiting()
         run = self.history.run
         if run.state is RunState.CANCELLING and not self.driver.cancelled and self.driver.ending is None:
-            reason = self.positions.cancel_delivered(run, self.driver.delivered + 1, self.host.now())
+            reason = self.positions.cancel_delivered(run, self.delivered + 1, self.host.now())
             self.moves += self.positions.flush()
             asks = self._deliver(Completion(CANCEL, reason, None, self.host.now())) + [
                 ask for ask in asks if ask.position in {one.position for one in self.driver.waiting()}
@@ -224,7 +230,7 @@ class Execution:
                 self._withdraw(ask.position)
             elif isinstance(ask, WaitAsk | SleepAsk):
                 self._withdrawn.discard(ask.position)
-                self.positions.ask(ask, self.host.now())
+                self._alarms.set(self.positions.ask(ask, self.host.now()))
             if not pending and self.positions.are_waited_for:
                 pending += self._deliver_due()
         self.moves += self.positions.flush()
@@ -232,8 +238,14 @@ class Execution:
 
     def _deliver_due(self) -> list[Ask | Withdrawn]:
         """Close one wait or sleep whose signal or time has come, and return what the workflow asks for then."""
-        completion = self.positions.next_due(self.host.now(), self.driver.delivered + 1)
+        completion = self.positions.next_due(self.host.now(), self.delivered + 1)
         return [] if completion is None else self._deliver(completion)
+
+    def _fall_due(self) -> None:
+        """A wait's or sleep's time is over while an effect in flight keeps the run here."""
+        mine = self._act(self._deliver_due()) if not self.is_over() else None
+        if mine is not None:
+            self._spawn(mine)
 
     def _withdraw(self, position: str) -> None:
         self._withdrawn.add(position)
@@ -246,7 +258,7 @@ class Execution:
             # Also one that an earlier life reserved and this one has not begun to lead.
             self.moves += entry.withdraw(now)
             self.open.pop(position)
-        self._blocked = [ask for ask in self._blocked if ask.position != position]
+        self._blocked.drop(position)
 
     def _spawn(self, ask: StepAsk | CompensateAsk) -> None:
         task = asyncio.create_task(self._lane(ask))
@@ -256,7 +268,7 @@ class Execution:
     def _lane_ended(self, task: asyncio.Task[None]) -> None:
         self._lanes.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            self.stop(task.exception())
+            self.broken = self.broken or task.exception()
 
     async def _lane(self, ask: StepAsk | CompensateAsk | None) -> None:
         """Lead one step after the other, as long as each one's answer leads to a next."""
@@ -271,8 +283,10 @@ class Execution:
             return None  # nothing new begins in a branch that was cancelled before its lane came to run
         if ask.kind != "effect":
             return await self._work_out(ask, bound)
-        if self._must_wait(ask, bound):
-            self._blocked.append(ask)
+        if ask.position in self._led:
+            return None  # a branch that was cancelled has left it in flight; the answer is delivered when it comes
+        if self._blocked.must_wait(ask):
+            self._blocked.add(ask)
             return None
         try:
             operation = self.operations.get(ask.position)
@@ -283,6 +297,8 @@ class Execution:
             else:
                 entry, refusal = known_entry(self, bound, operation), None
             conclusion = refusal or await self.lead(entry, bound, self._number_for, new=operation is None)
+        except StoreUnavailable:
+            raise  # our own ledger is no reason to ask a person
         except FencepostError as error:
             self.stop(error, at=ask.position)
             return None
@@ -292,12 +308,18 @@ class Execution:
         """Lead one operation of the run as far as it goes now."""
         operation, effect = entry.operation, bound.effect
         position = operation.position
+        while position in self._led:  # noqa: ASYNC110 - rare, and an event for each step would cost all of them
+            await asyncio.sleep(REST)
         scope = operation.scope if new else self.host.scope_of(effect)
         needs = perform(
             entry, effect, self.host, delivery, owned_since=self.owned_since, position=position, scope=scope, new=new
         )
         self.open[position] = entry
-        conclusion = await self._hands.lead(needs, bound)
+        self._led.add(position)
+        try:
+            conclusion = await self._hands.lead(needs, bound)
+        finally:
+            self._led.discard(position)
         if operation.state in FINAL_OPERATION_STATES:
             self.open.pop(position, None)
         return conclusion
@@ -316,27 +338,14 @@ class Execution:
 
     def _number_for(self, position: str) -> int | None:
         """The place in the order of deliveries that an answer at this position gets now."""
-        return None if position in self._withdrawn else self.driver.delivered + 1
-
-    def _must_wait(self, ask: StepAsk, bound: Bound[Any]) -> bool:
-        """Law 3: while an operation of the run is unknown, no other effect begins that may not be repeated."""
-        if not self.open or ask.position in self.operations:
-            return False
-        contract = bound.effect.contract
-        return bool(in_the_way((entry.operation for entry in self.open.values()), contract))
+        return None if position in self._withdrawn else self.delivered + 1
 
     def _unblocked(self) -> StepAsk | None:
         """A step that waited for an unknown operation and may begin now; the others get lanes of their own."""
-        blocked, self._blocked = self._blocked, []
-        mine = None
-        for ask in blocked:
-            if self.is_over() or self._must_wait(ask, ask.call):  # type: ignore[arg-type]  # bound steps
-                self._blocked.append(ask)
-            elif mine is None:
-                mine = ask
-            else:
-                self._spawn(ask)
-        return mine
+        free = [] if self.is_over() else self._blocked.take()
+        for ask in free[1:]:
+            self._spawn(ask)
+        return free[0] if free else None
 
     # -- what came of it ------------------------------------------------------------------------------------------
 
@@ -360,7 +369,7 @@ class Execution:
         if isinstance(conclusion, Later):
             self.later[position] = conclusion
         elif isinstance(conclusion, Stopped):
-            self.stopped, self.stopped_at = conclusion, position
+            self.stopped, self.stopped_at = conclusion, conclusion.at or position
         elif isinstance(conclusion, Superseded):
             self.refused = conclusion.answer
 
@@ -396,6 +405,7 @@ class Execution:
         """Whether nothing new may begin: refused, stopped for a person, lost, changed, or this worker stops."""
         return (
             self.refused is not None
+            or self.broken is not None
             or self.stopped is not None
             or self.draining
             or self.changed
@@ -407,7 +417,7 @@ class Execution:
     async def record(self, moves: list[Move], observations: list[Observe]) -> Answer:
         """Commit everything that waits with these moves; a refused group makes this copy of the run worthless."""
         if self.refused is not None:
-            return self.refused
+            return self.keep(moves, observations)
         ticket = self.submit(moves, observations)
         return self.take(ticket, await ticket)
 
@@ -420,8 +430,14 @@ class Execution:
         if answer is not Answer.MOVED:
             self.refused = answer
             assert isinstance(ticket.entry, Group), "only groups are submitted here"
-            self._refused_groups.append(ticket.entry)
+            self._refusals.refuse(ticket.entry)
         return answer
+
+    def keep(self, moves: list[Move], observations: list[Observe]) -> Answer:
+        """What comes after the first refusal is not sent, but not forgotten either."""
+        assert self.refused is not None, "nothing was refused"
+        self._refusals.withhold(self._group(moves, observations))
+        return self.refused
 
     def _group(self, moves: list[Move], observations: list[Observe]) -> Group:
         group = Group(

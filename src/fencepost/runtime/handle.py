@@ -14,6 +14,7 @@ from fencepost.core.errors import (
     CompensationIncomplete,
     ErrorRecord,
     RunCancelled,
+    RunEnded,
     RunFailed,
     RunHeld,
     RunTerminated,
@@ -46,8 +47,7 @@ class Watchers:
         """This process has given the run up; `run` is how it left it, None if somebody else owns it."""
         self.here.discard(number)
         for waiting in self._waiting.pop(number, ()):
-            if not waiting.done():
-                waiting.set_result(run)
+            _on_loop_of(waiting, run)
 
     async def left(self, number: int) -> Run | None:
         """How this process leaves a run that it lives; None if it cannot tell, or for others after a moment."""
@@ -62,6 +62,20 @@ class Watchers:
         finally:
             if waiting in (still := self._waiting.get(number, [])):
                 still.remove(waiting)
+
+
+def _on_loop_of(waiting: asyncio.Future[Run | None], run: Run | None) -> None:
+    """Tell whoever waits, on the loop on which it does: a blocking call has another one than the worker."""
+
+    def tell() -> None:
+        if not waiting.done():
+            waiting.set_result(run)
+
+    loop = waiting.get_loop()
+    if loop is asyncio.get_running_loop():
+        tell()
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(tell)
 
 
 class Handle(Generic[R_co]):
@@ -90,17 +104,25 @@ class Handle(Generic[R_co]):
             RunHeld: it waits for a person; the hint names the verbs.
             RunFailed, RunCancelled, RunTerminated, CompensationIncomplete: how else it ended.
         """
-        if within is None:
-            return self._read(await self._left())
-        async with asyncio.timeout(within):
-            return self._read(await self._left())
+        try:
+            async with asyncio.timeout(within):
+                run = await self._left()
+        except TimeoutError:
+            state = await self.state()
+            raise TimeoutError(
+                f"run {self.id} is {state} after {within} s and goes on by itself (is a worker running?)"
+            ) from None
+        return self._read(run)
 
     async def _left(self) -> Run:
-        """The run once it has ended or is held."""
-        watchers = self._app._watchers  # noqa: SLF001 - as above
-        run = self._run if self._run.no in watchers.here else None
+        """The run once it has ended or is held.
+
+        What this handle was made with says nothing any more: a run that was held then may have gone on since.
+        """
+        watchers, number = self._app._watchers, self._run.no  # noqa: SLF001 - as above
+        run = await watchers.left(number) if number in watchers.here else None
         while run is None or not (run.state in FINAL_RUN_STATES or run.state is RunState.HELD):
-            run = await watchers.left(self._run.no) if run is not None else None
+            run = await watchers.left(number) if run is not None else None
             run = run or await self._app._find(self.id)  # noqa: SLF001 - as above
         return run
 
@@ -109,12 +131,14 @@ class Handle(Generic[R_co]):
         error = None if run.error is None else ErrorRecord.from_text(run.error)
         told = f"{error.class_name}: {error.message}" if error is not None else ""
         match run.state:
+            case RunState.COMPENSATED if run.result is None:
+                raise _without_result(run, told)
             case RunState.SUCCEEDED | RunState.COMPENSATED:
                 return self._result(run)
             case RunState.HELD:
                 hold = json.loads(run.hold or "{}")
                 raise RunHeld(
-                    f"the run is held: {hold.get('reason')}",
+                    ": ".join(filter(None, ("the run is held", hold.get("reason"), hold.get("detail")))),
                     hint="`fencepost show` lists what is known and which verbs apply",
                     ids=ids | ({"step": str(hold["step"])} if hold.get("step") else {}),
                 )
@@ -135,3 +159,13 @@ class Handle(Generic[R_co]):
             return None  # type: ignore[return-value]  # a workflow of another process, or one without result
         result: Any = self._results.decode(run.result)
         return result  # type: ignore[no-any-return]  # the door reads R
+
+
+def _without_result(run: Run, told: str) -> RunEnded:
+    """How a run that was compensated ended, where its workflow returned nothing: it raised, or did not come so far."""
+    ids, hint = {"run": run.id}, "all its effects are compensated; `fencepost show` lists them"
+    if run.error is not None:
+        return RunFailed(told, hint=hint, ids=ids)
+    if run.cancel is not None:
+        return RunCancelled("the run was cancelled and compensated", hint=hint, ids=ids)
+    return RunEnded("the run was compensated before it had a result", hint=hint, ids=ids)

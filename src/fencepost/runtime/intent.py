@@ -16,13 +16,12 @@ from fencepost.core.transitions import OperationEvent
 from fencepost.effects.declare import Bound
 from fencepost.effects.entry import Entry, Result
 from fencepost.effects.perform import Concluded
+from fencepost.effects.policy import ask as ask_policy
 
 if TYPE_CHECKING:
     from fencepost.core.asks import StepAsk
     from fencepost.effects.entry import Owner
     from fencepost.runtime.execution import Execution
-
-_REFUSED_BY_POLICY = f"{Permanent.__module__}.{Permanent.__qualname__}"
 
 
 def new_operation(run: Run, bound: Bound[Any], *, step: str, item: str | None, scope: str, owner: Owner) -> Entry:
@@ -62,17 +61,21 @@ def known_entry(execution: Execution, bound: Bound[Any], operation: Operation) -
 
 
 def refused_by_policy(execution: Execution, entry: Entry, bound: Bound[Any]) -> Concluded | None:
-    """Ask the effect's policy; its verdict is recorded with the intent. None: the effect may be sent."""
+    """Ask the effect's policy; its verdict is recorded with the intent. None: the effect may be sent.
+
+    Raises:
+        PolicyFailed: there is no verdict. No row is written, so that it is asked anew once it is mended.
+    """
     policy = bound.effect.declared.policy
     if policy is None:
         return None
-    verdict = policy(execution.history.run.principal, *bound.args, **bound.kwargs)
+    verdict = ask_policy(policy, execution.history.run.principal, *bound.args, **bound.kwargs)
     entry.operation.policy = verdict.as_text()
     if verdict.allows:
         return None
-    record = ErrorRecord(_REFUSED_BY_POLICY, f"refused by policy: {verdict.why}")
+    record = ErrorRecord.of(Permanent, f"refused by policy: {verdict.why}")
     now = execution.host.store.now()
     moves = entry.reserve(now)
-    number = execution.driver.delivered + 1
+    number = execution.delivered + 1
     moves.append(entry.move(OperationEvent.REFUSE, now, Result(error=record.as_text(), delivered=number)))
     return Concluded(moves, [], now, None, record)

@@ -19,7 +19,7 @@ from fencepost.core.recovery import HoldReason
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, Outcome, RunState
 from fencepost.core.transitions import OPERATION, RUN, OperationEvent, RunEvent
 from fencepost.effects.entry import Entry, Owner, Proof, Result
-from fencepost.runtime.moves import disown, move_run
+from fencepost.runtime.moves import disown, go_on, move_run
 from fencepost.store.api import Group, Move, MoveOperation, Observe, SettleAttempt, Store
 
 
@@ -72,12 +72,15 @@ def take_in(store: Store, report: Report, contract: Contract, *, seen: bool = Fa
             return [], [], []
         owner = Owner("", history.run.generation, history.run.state.value)
         entry = Entry(operation, contract, owner)
-        said = Observation(REPLY, report.outcome.value, report.evidence, now, attempt=report.attempt, current=False)
+        says = None if report.outcome is Outcome.UNRESOLVED else report.outcome.value
+        said = Observation(REPLY, says, report.evidence, now, attempt=report.attempt, current=False)
         observed = [] if seen else [entry.observe(said)._replace(lease=None, generation=report.generation)]
         was_in_conflict = operation.conflict
-        moves = _settle(entry, report, now)
+        # The owner's own attempt: its thread ended before the timeout was written down, or its results were refused.
+        own = report.generation == history.run.generation and operation.state is OperationState.DISPATCHED
+        moves = _settle(entry, report, now, own=own)
         if moves and _was_the_reason(history, operation):
-            moves.append(move_run(history.run, RunEvent.RESUME, now)._replace(wake_at=now))
+            moves.append(go_on(history.run, now))
         elif operation.conflict and not was_in_conflict and RUN.allows(history.run.state, RunEvent.HOLD):
             moves += _held_for_conflict(history, operation, now)
         return moves, observed, []
@@ -85,12 +88,12 @@ def take_in(store: Store, report: Report, contract: Contract, *, seen: bool = Fa
     return store.decide(report.run, decision)
 
 
-def _settle(entry: Entry, report: Report, now: int) -> list[Move]:
+def _settle(entry: Entry, report: Report, now: int, *, own: bool) -> list[Move]:
     operation = entry.operation
     known = operation.attempts[report.attempt - 1].outcome
     if report.outcome is Outcome.UNRESOLVED or report.outcome is known:
         return []
-    if operation.state is OperationState.UNKNOWN:
+    if operation.state is OperationState.UNKNOWN or own:
         outcome = Result(result=report.result, reference=report.reference)
         proof = Proof(report.attempt, report.outcome, report.evidence)
         return entry.settle([proof], now, retryable=True, outcome=outcome)

@@ -24,6 +24,15 @@ STALL_MAX = 5 * 60 * SECOND
 """However long the timeouts of the steps that run now: a loop that stands still for longer loses its lease."""
 
 
+def check_margin(length: int, margin: int) -> None:
+    """Raise `DeclarationError` for a margin that leaves too little of a lease of this length to send in."""
+    if margin * 2 >= length:
+        raise DeclarationError(
+            f"a margin of {spelled(margin)} does not fit into a lease of {spelled(length)}",
+            hint="make the lease at least three times as long as the margin",
+        )
+
+
 class LeaseHolder:
     """The lease of this process life.
 
@@ -32,11 +41,6 @@ class LeaseHolder:
     """
 
     def __init__(self, store: SqliteStore, *, length: int, margin: int) -> None:
-        if margin * 2 >= length:
-            raise DeclarationError(
-                f"a margin of {spelled(margin)} does not fit into a lease of {spelled(length)}",
-                hint="make the lease at least three times as long as the margin",
-            )
         self.store = store
         self.length = length
         self.margin = margin
@@ -85,6 +89,11 @@ class LeaseHolder:
                 hint="nothing was sent; whoever owns the run next goes on",
                 ids={"lease": self.id},
             )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this life has ended, in whatever way."""
+        return self._stopping.is_set() or self.lost
 
     def give_up(self, why: str) -> None:
         """End this life early: nothing is sent under it any more."""

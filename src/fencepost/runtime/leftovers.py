@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fencepost.core.contract import Contract
 from fencepost.core.records import Operation
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry
@@ -22,6 +23,12 @@ NO_SUCH_EFFECT = "the effect is not in the code"
 def effect_named(execution: Execution, name: str) -> Effect[..., Any] | None:
     """The effect of that name that the workflow refers to, or None."""
     return next((effect for effect in execution.workflow.effects if effect.name == name), None)
+
+
+def contract_of(execution: Execution, operation: Operation) -> Contract:
+    """The contract of an operation's effect; of one that is not in the code any more nothing is promised."""
+    effect = effect_named(execution, operation.effect)
+    return Contract(operation.effect) if effect is None else effect.contract
 
 
 async def lead_leftover(execution: Execution, operation: Operation) -> Conclusion:

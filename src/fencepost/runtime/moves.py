@@ -27,6 +27,12 @@ def move_run(run: Run, event: RunEvent, now: int, *, keep_lease: bool = False, r
     )  # fmt: skip
 
 
+def go_on(run: Run, now: int) -> MoveRun:
+    """Lead a held run to what it was doing: one whose cancel was accepted goes on cancelling, and begins nothing."""
+    event = RunEvent.RESUME if run.cancel is None else RunEvent.CANCEL
+    return move_run(run, event, now)._replace(wake_at=now)
+
+
 def does_not_apply(verb: str, run: Run) -> VerbRefused:
     """The refusal of a verb that does not apply to the run as it is."""
     return VerbRefused(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.contract import Contract
 from fencepost.core.duration import SECOND
+from fencepost.core.errors import ValueRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import Observation, Operation
 from fencepost.core.states import Outcome
@@ -56,34 +57,33 @@ class Hands:
 
     async def lead(self, needs: Generator[Need | RunBody, Any, Conclusion], bound: Bound[Any]) -> Conclusion:
         """Drive the generator of one bound step to its conclusion."""
-        execution = self._execution
         answer: Any = None
         asked_at = 0
-        try:
-            while True:
+        while True:
+            try:
                 need = needs.send(answer)
-                if isinstance(need, Record):
-                    asked_at = boot_now()
-                    if execution.refused is not None:
-                        answer = execution.refused
-                    else:
-                        ticket = execution.submit(need.moves, need.observations)
-                        answer = execution.take(ticket, await ticket)
-                elif isinstance(need, Send):
-                    # The deadline counts from before the permission was asked for.
-                    attempting = self._sending(need, bound, asked_at + need.entry.contract.timeout)
-                    answer = await run_async(bound, attempting, self._host.executor, self._host.overdue)
-                elif isinstance(need, Ask):
-                    answer = await self._ask(need, bound)
-                elif isinstance(need, Load):
-                    answer = await self._load(need, bound)
-                elif isinstance(need, Rest):
-                    answer = await rest(execution, need.until)
-                else:
-                    answer = await self._run(need, bound)
-        except StopIteration as stop:
-            conclusion: Conclusion = stop.value
-            return conclusion
+            except StopIteration as stop:
+                conclusion: Conclusion = stop.value
+                return conclusion
+            if isinstance(need, Record):
+                asked_at = boot_now()
+                answer = await self._execution.record(need.moves, need.observations)
+            elif isinstance(need, Send):
+                # The deadline counts from before the permission was asked for.
+                attempting = self._sending(need, bound, asked_at + need.entry.contract.timeout)
+                answer = await run_async(bound, attempting, self._host.executor, self._host.overdue)
+            else:
+                answer = await self._meet(need, bound)
+
+    async def _meet(self, need: Ask | Load | Rest | RunBody, bound: Bound[Any]) -> Any:
+        """What is needed more rarely than a permission and a send."""
+        if isinstance(need, Ask):
+            return await self._ask(need, bound)
+        if isinstance(need, Load):
+            return await self._load(need, bound)
+        if isinstance(need, Rest):
+            return await rest(self._execution, need.until)
+        return await self._run(need, bound)
 
     def _sending(self, need: Send, bound: Bound[Any], deadline: int) -> Attempting:
         """The facts of an attempt that is about to be sent."""
@@ -127,10 +127,12 @@ class Hands:
 
         def take(work: Future[Any]) -> None:
             error = work.exception()
-            carried = None if error is not None else bound.effect.carry_result(work.result())
-            outcome = Outcome.UNRESOLVED if carried is None else Outcome.APPLIED
+            outcome = Outcome.UNRESOLVED if error is not None else Outcome.APPLIED
             evidence = canonical({"kind": "late", "error": None if error is None else type(error).__name__})
-            result = None if carried is None else carried.text
+            try:
+                result = None if error is not None else bound.effect.carry_result(work.result()).text
+            except ValueRefused:
+                result = None  # it happened all the same
             generation = self._site.generation
             report = Report(operation.run, operation.position, number, outcome, evidence, generation, result)
             take_in(store, report, contract)

@@ -44,6 +44,12 @@ class Blocking:
     def __init__(self, served: Any) -> None:
         self._served = served
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(name for name in dir(self._served) if not name.startswith("_"))})
+
+    def __repr__(self) -> str:
+        return f"<blocking {self._served!r}>"
+
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._served, name)
         if not callable(found):

@@ -52,8 +52,8 @@ class Positions:
 
     # -- opening and closing ----------------------------------------------------------------------------------------
 
-    def ask(self, ask: Ask, now: int) -> None:
-        """Open the row of a wait or sleep that has none yet."""
+    def ask(self, ask: Ask, now: int) -> int | None:
+        """Open the row of a wait or sleep that has none yet; returns when it is due (store clock), if ever."""
         if isinstance(ask, WaitAsk):
             spec = ask.spec
             assert isinstance(spec, WaitSpec), "the facade hands in its own specs"
@@ -65,8 +65,10 @@ class Positions:
         elif isinstance(ask, SleepAsk) and ask.position not in self.steps:
             self._open(_step(ask, now, due_at=ask.until))
         step = self.steps[ask.position]
-        if step.state is StepState.OPEN:
-            self._waited_for[step.position] = step
+        if step.state is not StepState.OPEN:
+            return None
+        self._waited_for[step.position] = step
+        return step.due_at
 
     def _open(self, step: Step) -> None:
         self.steps[step.position] = step

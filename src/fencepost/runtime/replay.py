@@ -5,7 +5,9 @@ Pure translation of records. Driving the workflow with it is `execution`.
 
 from __future__ import annotations
 
-from fencepost.core.asks import Completion, Recorded
+import json
+
+from fencepost.core.asks import CompensateAsk, Completion, Recorded
 from fencepost.core.errors import ErrorRecord
 from fencepost.core.records import History, Step
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, StepState
@@ -49,6 +51,21 @@ def completions(history: History) -> list[Completion]:
             found.append((operation.delivered, Completion(operation.position, payload, error, at)))
     found.sort(key=lambda one: one[0])
     return [completion for _, completion in found]
+
+
+def wanted_by_person(history: History) -> CompensateAsk | None:
+    """The compensation that a person has started and that is not done: the workflow's code has no part in it."""
+    for step in history.steps:
+        if step.position.startswith(OPERATORS) and step.state is StepState.OPEN:
+            return CompensateAsk(step.position, str(json.loads(step.detail or "{}").get("why", "")))
+    return None
+
+
+def taken_back(history: History) -> int:
+    """How many places in the order of deliveries a resume has left empty before the last one that is filled."""
+    places = [step.delivered for step in history.steps if step.delivered]
+    places += [operation.delivered for operation in history.operations if operation.delivered]
+    return max(places, default=0) - len(places)
 
 
 def compensated(history: History) -> CompensationReport | None:

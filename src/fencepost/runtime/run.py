@@ -6,7 +6,7 @@ performs it. `Run` is small on purpose: another engine can implement the same na
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -33,7 +33,7 @@ Duration = str | timedelta
 class WaitSpec(Generic[R]):
     """What a wait accepts: the type of its signals, how long, and the digest of the call that it allows."""
 
-    __slots__ = ("allows", "authorise", "door", "fingerprint", "many", "name", "within")
+    __slots__ = ("allows", "door", "fingerprint", "many", "name", "within")
 
     def __init__(
         self,
@@ -42,19 +42,17 @@ class WaitSpec(Generic[R]):
         *,
         within: int | None,
         allows: str | None,
-        authorise: Callable[..., Any] | None,
         many: bool,
     ) -> None:
         self.name = name
         self.door = Door(kind, where=f"signal {name}")
         self.within = within
         self.allows = allows
-        self.authorise = authorise
         self.many = many
         self.fingerprint = digest_text(canonical([name, within, allows, many]).encode())
 
     def decode(self, payload: str) -> R:
-        """The signal's value; raises `WaitExpired` in place of a value that never came."""
+        """The signal's value. Raises `ValueRefused` for one of another type."""
         return self.door.decode(payload)  # type: ignore[no-any-return]  # the door reads R
 
 
@@ -114,9 +112,7 @@ class Run:
             allows.performed = True
             allowed = allows.fingerprint
         limit = None if within is None else microseconds(within, what="within")
-        spec = WaitSpec(
-            check_name(name, what="signal name"), kind, within=limit, allows=allowed, authorise=None, many=many
-        )
+        spec = WaitSpec(check_name(name, what="signal name"), kind, within=limit, allows=allowed, many=many)
         return _expiring(self._driver.wait(name, spec), name)
 
     def sleep(self, duration: Duration) -> Awaitable[None]:
@@ -176,4 +172,4 @@ async def _complete(compensation: Awaitable[CompensationReport]) -> Compensation
     return report
 
 
-EXPIRED = ErrorRecord(f"{WaitExpired.__module__}.{WaitExpired.__qualname__}", "the wait's time is over")
+EXPIRED = ErrorRecord.of(WaitExpired, "the wait's time is over")

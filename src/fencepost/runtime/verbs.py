@@ -11,17 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import FencepostError, Misuse, ValueRefused, VerbRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import ASK_AGAIN, STATEMENT, History, Observation, Operation, Run
 from fencepost.core.recovery import Moment, absence_is_proof, span_remaining
-from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState
+from fencepost.core.states import OperationState, RunState, StepState
 from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
 from fencepost.effects.deliberate import renewed
 from fencepost.effects.entry import Entry, Owner, Result
 from fencepost.effects.failures import error_record
 from fencepost.runtime import audit
-from fencepost.runtime.moves import disown, does_not_apply, move_run
+from fencepost.runtime.applicable import lacks_result, may_be_compensated
+from fencepost.runtime.blame import blamed
+from fencepost.runtime.moves import disown, does_not_apply, go_on, move_run
 from fencepost.runtime.replay import OPERATORS
 from fencepost.store.api import Move, MoveRun, MoveStep, Observe, OpenStep
 
@@ -51,8 +54,9 @@ def _perform(
     version: int | None,
     deed: Callable[[History, int], Deed],
     operation: tuple[str, str | None] | None = None,
+    override: bool = False,
 ) -> History:
-    """Carry out one verb with its audit row; a refusal is audited as such."""
+    """Carry out one verb with its audit row; a refusal is audited as such, and so is an override of the law."""
     if not by.strip() or not reason.strip():
         raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"run": run.id})
 
@@ -65,7 +69,7 @@ def _perform(
         before = audit.summary(history.run, target)
         done = deed(history, now)
         after_run = _after(history.run, done.moves)
-        after = audit.summary(after_run, target)
+        after = audit.summary(after_run, target, override=override)
         step, item = operation or (None, None)
         written = audit.row(
             history, verb=verb, by=by, reason=reason, now=now, before=before, after=after, step=step, item=item
@@ -116,15 +120,15 @@ def resume(app: App, run: Run, *, by: str, reason: str, version: int | None = No
     """Let a held or failed run go on.
 
     A held run does what it was doing; an operation that failed for good raises its error inside the workflow. Of a
-    failed run the answer whose error ended it is taken back and asked for again, after the code was mended.
+    failed run the answers whose errors ended it are taken back and asked for again, after the code was mended.
     """
 
     def deed(history: History, now: int) -> Deed:
         if history.run.state is RunState.FAILED:
-            return Deed([*_take_back_last(app, history, now), move_run(history.run, RunEvent.RESUME, now)], [])
+            return Deed([*_take_back(app, history, now), move_run(history.run, RunEvent.RESUME, now)], [])
         if history.run.state is not RunState.HELD:
             raise does_not_apply("resume", history.run)
-        return Deed([*_renewed_steps(history, now), _go_on(history.run, now)], _ask_again(history, now))
+        return Deed([*_renewed_steps(history, now), go_on(history.run, now)], _ask_again(history, now))
 
     return _perform(app.store, run, "resume", by=by, reason=reason, version=version, deed=deed).run
 
@@ -142,7 +146,7 @@ def retry(
             raise VerbRefused(f"{operation.position} is {operation.state}, not failed", ids={"run": run.id})
         entry = _entry(app, history, operation)
         operation.budget_from = now
-        return Deed([entry.move(OperationEvent.RETRY, now), _go_on(history.run, now)], [])
+        return Deed([entry.move(OperationEvent.RETRY, now), go_on(history.run, now)], [])
 
     found = (step, item)
     return _perform(
@@ -166,39 +170,50 @@ def settle(
 ) -> Run:
     """Say of an unknown operation whether it happened, with the reason as evidence; its run goes on by itself.
 
-    `happened`: give the step's `result` as JSON, or the `reference` of the remote object. Did not happen: believed as a
-    look-up's absence would be, after the span; before it only as a named `override`, which loses the guarantee.
+    `happened`: give the step's `result` as JSON, or the `reference` of the remote object, which a result may hold too.
+    Did not happen: believed as a look-up's absence would be, after the span; before it only as a named `override`,
+    which loses the guarantee.
     """
 
     def deed(history: History, now: int) -> Deed:
         operation = _operation(history, step, item)
-        if operation.state is not OperationState.UNKNOWN and not _lacks_result(operation):
+        unknown = operation.state is OperationState.UNKNOWN
+        if not unknown and not lacks_result(operation):
             raise VerbRefused(f"{operation.position} is {operation.state}, not unknown", ids={"run": run.id})
+        if not unknown and not happened:
+            raise VerbRefused(
+                f"{operation.position} is known to have happened; only its result is missing",
+                hint="give its result or reference",
+                ids={"run": run.id},
+            )
         entry = _entry(app, history, operation)
         statement = {"kind": "statement", "by": by, "reason": reason, "override": override, "reference": reference}
         evidence = canonical(statement)
         says = "applied" if happened else "not applied"
         seen = entry.observe(Observation(STATEMENT, says, evidence, now, current=False))
         if happened:
-            outcome = Result(result=_valid_result(app, operation, result), reference=reference)
-            moves = _happened(entry, evidence, now, outcome)
+            moves = _happened(entry, evidence, now, _outcome(app, operation, result, reference, override=override))
         else:
             _require_proof(app, history, operation, now, override=override)
             moves = entry.prove_absent(evidence, now)
         if history.run.state is RunState.HELD:
-            moves.append(_go_on(history.run, now))
+            moves.append(go_on(history.run, now))
         return Deed(moves, [seen])
 
     return _perform(
-        app.store, run, "settle", by=by, reason=reason, version=version, deed=deed, operation=(step, item)
+        app.store, run, "settle", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
+        override=override and not happened,
     ).run  # fmt: skip
 
 
 def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
-    """Compensate the effects of a run that is held, failed or ended, as `run.compensate` does."""
+    """Compensate the effects of a run that is held, failed or ended, as `run.compensate` does.
+
+    A compensation that failed before gets a new budget; those that succeeded stay done.
+    """
 
     def deed(history: History, now: int) -> Deed:
-        if history.run.state in (RunState.RUNNING, RunState.COMPENSATING):
+        if not may_be_compensated(history):
             raise does_not_apply("compensate", history.run)
         number = 1 + sum(one.position.startswith(OPERATORS) for one in history.steps)
         move = move_run(history.run, RunEvent.COMPENSATE, now)
@@ -208,7 +223,7 @@ def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None 
             run.no, history.run.generation, position, "compensate", "", "", 0, StepState.OPEN.value, None, detail,
             None, None, None, None, now, None,
         )  # fmt: skip
-        return Deed([opened, move._replace(wake_at=now)], [])
+        return Deed([opened, *_compensations_again(app, history, now), move._replace(wake_at=now)], [])
 
     return _perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
 
@@ -229,29 +244,12 @@ def hold_for_error(store: SqliteStore, run: Run, error: Exception) -> None:
 # -- shared by the verbs ----------------------------------------------------------------------------------------------
 
 
-def verbs_for(history: History) -> list[str]:
-    """The verbs that apply to a run as it is, for screens."""
-    run = history.run
-    found = []
-    if run.state is RunState.HELD or run.state is RunState.FAILED:
-        found.append("resume")
-    if any(one.state is OperationState.UNKNOWN or _lacks_result(one) for one in history.operations):
-        found.append("settle")
-    if run.state is RunState.HELD and any(one.state is OperationState.FAILED for one in history.operations):
-        found.append("retry")
-    if run.state not in FINAL_RUN_STATES:
-        found += ["signal", "cancel", "terminate"]
-    stands = any(one.state is OperationState.SUCCEEDED and one.compensates is None for one in history.operations)
-    if stands and RUN.allows(run.state, RunEvent.COMPENSATE) and run.state is not RunState.RUNNING:
-        found.append("compensate")
-    return found
-
-
 def _operation(history: History, step: str, item: str | None) -> Operation:
     found = next((one for one in history.operations if one.step == step and one.item == item), None)
     if found is None:
         known = ", ".join(one.position for one in history.operations) or "none"
-        raise Misuse(f"the run has no operation {step!r} with item {item!r}", hint=f"it has: {known}")
+        which = "" if item is None else f" with item {item!r}"
+        raise Misuse(f"the run has no operation {step!r}{which}", hint=f"it has: {known}")
     return found
 
 
@@ -278,19 +276,36 @@ def _happened(entry: Entry, evidence: str, now: int, outcome: Result) -> list[Mo
     return entry.prove_happened(evidence, now, outcome)
 
 
-def _lacks_result(operation: Operation) -> bool:
-    return operation.state is OperationState.SUCCEEDED and operation.result is None
+def _compensations_again(app: App, history: History, now: int) -> list[Move]:
+    """New budgets for the compensations that failed: a person asks for exactly those again."""
+    moves: list[Move] = []
+    for operation in history.operations:
+        if operation.compensates is not None and operation.state is OperationState.FAILED:
+            entry = _entry(app, history, operation)
+            operation.budget_from = now
+            moves.append(entry.move(OperationEvent.RETRY, now))
+    return moves
 
 
-def _valid_result(app: App, operation: Operation, text: str | None) -> str | None:
-    """The result that a person gives, if it has the step's type."""
-    if text is None:
-        return None
-    results = effect_of(app, operation).results
-    try:
-        return results.encode(results.decode(text))
-    except ValueRefused as error:
-        raise VerbRefused(f"the given result is refused: {error.message}", hint=error.hint, ids=error.ids) from error
+def _outcome(app: App, operation: Operation, text: str | None, reference: str | None, *, override: bool) -> Result:
+    """What a person says an operation left behind: a result of the step's type, and the remote object's id."""
+    effect = effect_of(app, operation)
+    result = None
+    if text is not None:
+        try:
+            value = effect.results.decode(text)
+            result = effect.results.encode(value)
+        except ValueRefused as error:
+            raise VerbRefused(
+                f"the given result is refused: {error.message}", hint=error.hint, ids=error.ids
+            ) from error
+        reference = reference or effect.reference_of(value)
+    if effect.declared.reference is not None and not (reference or operation.reference or override):
+        raise VerbRefused(
+            f"{operation.position} needs the remote object's id: its compensation or its later steps rest on it",
+            hint="give the reference, or override if it has none",
+        )
+    return Result(result=result, reference=reference)
 
 
 def _require_proof(app: App, history: History, operation: Operation, now: int, *, override: bool) -> None:
@@ -301,9 +316,9 @@ def _require_proof(app: App, history: History, operation: Operation, now: int, *
     # A person has no boot-time clock of their own: since the run was held nobody sends, by the ledger's clock.
     moment = Moment(now, owned_for=now - history.run.changed_at, scope=operation.scope)
     if not absence_is_proof(operation, contract, moment):
-        seconds = span_remaining(operation, contract, moment) / 1_000_000
+        seconds = -(-span_remaining(operation, contract, moment) // SECOND)
         raise VerbRefused(
-            f"an old request of {operation.position} may still land for {seconds:.0f} s",
+            f"an old request of {operation.position} may still land for {spelled(seconds * SECOND)}",
             hint="wait that long, or override, which loses the guarantee",
             ids={"run": history.run.id},
         )
@@ -331,31 +346,27 @@ def _renewed_steps(history: History, now: int) -> list[Move]:
 STEP_KINDS = ("read", "compute", "model")
 
 
-def _take_back_last(app: App, history: History, now: int) -> list[Move]:
-    """Take back the delivery whose error ended the run, if one did; the old answer stays in the row's evidence."""
-    last = history.run.delivered
+def _take_back(app: App, history: History, now: int) -> list[Move]:
+    """Take back the answers whose errors ended the run, if any did; the old ones stay in the rows' evidence."""
+    ended_by, last = blamed(history.run.error), history.run.delivered
+    moves: list[Move] = []
     for step in history.steps:
-        if step.delivered == last and step.state is StepState.FAILED and step.kind != "wait":
+        meant = step.position in ended_by or step.delivered == last
+        if meant and step.delivered and step.state is StepState.FAILED and step.kind != "wait":
             to = STEP.after(step.state, StepEvent.RESUME)
-            return [
+            moves.append(
                 MoveStep(
                     history.run.no, history.run.generation, step.position, step.state.value, StepEvent.RESUME.value,
                     to.value, canonical({"replaced": step.error}), None, None, 0, None, now,
                 )
-            ]  # fmt: skip
+            )  # fmt: skip
     for operation in history.operations:
-        if operation.delivered == last and operation.state is OperationState.FAILED:
+        meant = operation.position in ended_by or operation.delivered == last
+        if meant and operation.delivered and operation.state is OperationState.FAILED:
             entry = _entry(app, history, operation)
             operation.budget_from = now
-            return [entry.move(OperationEvent.RETRY, now, Result(delivered=0))]
-    return []
-
-
-def _go_on(run: Run, now: int) -> MoveRun:
-    """Lead a held run to what it was doing."""
-    if run.cancel is not None:
-        return move_run(run, RunEvent.CANCEL, now)._replace(wake_at=now)
-    return move_run(run, RunEvent.RESUME, now)._replace(wake_at=now)
+            moves.append(entry.move(OperationEvent.RETRY, now, Result(delivered=0)))
+    return moves
 
 
 def _after(run: Run, moves: list[Move]) -> Run:

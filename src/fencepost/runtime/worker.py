@@ -59,6 +59,8 @@ class Worker:
         self._lease_length = lease_length
         self._margin = margin
         self._woken = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where it works, once its lease is taken."""
         self._stopping = False
         self._lives: dict[int, Execution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,6 +72,7 @@ class Worker:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Worker]:
         """Work while inside; on the way out finish what is in flight and give everything back."""
+        self._begin_life()
         task = asyncio.create_task(self.work())
         try:
             yield self
@@ -85,12 +88,18 @@ class Worker:
         self._woken.set()
 
     def wake(self) -> None:
-        """Something in this process may be due."""
-        self._woken.set()
+        """Something in this process may be due; from any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._woken.set)
 
     def has_room(self) -> bool:
         """Whether a run started now may be lived here at once."""
-        return not self._stopping and not self.host.lease.lost and len(self._lives) < self.runs_max
+        return (
+            self._loop is asyncio.get_running_loop()  # blocking calls have another loop; they leave it to the claim
+            and not self._stopping
+            and not self.host.lease.lost
+            and len(self._lives) < self.runs_max
+        )
 
     def adopt(self, run: Run) -> None:
         """Live a run that was started under this worker's lease."""
@@ -100,8 +109,8 @@ class Worker:
 
     async def work(self) -> None:
         """Work until `stop`; survives the loss of a lease by beginning a new life."""
-        guard.install()
-        self.host.lease.take()
+        if self._loop is None:
+            self._begin_life()
         try:
             while not self._stopping:
                 await self._turn()
@@ -112,13 +121,22 @@ class Worker:
                 await asyncio.wait(self._tasks)
             await asyncio.to_thread(self.host.lease.end)
 
+    def _begin_life(self) -> None:
+        """Take the lease under which this worker works; raises `StoreUnavailable` where it is asked to work."""
+        guard.install()
+        if self.host.lease.is_over:  # of an earlier worker of this process
+            self.host.lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
+        self.host.lease.take()
+        self._loop = asyncio.get_running_loop()
+
     async def _turn(self) -> None:
         self.host.lease.tick(self._longest_step())
         try:
             if self.host.lease.lost:
                 await self._new_life()
             pause = await self._claim()
-        except LeaseLost:
+        except LeaseLost as error:
+            self.host.lease.give_up(str(error))
             return
         except StoreFailed:
             raise
@@ -176,6 +194,8 @@ class Worker:
         """The lease is lost: let what is in flight report as evidence, then begin again under a new lease."""
         if self._tasks:
             await asyncio.wait(self._tasks)
+        # Given back, or the thread that renews it would keep its runs from everybody.
+        await asyncio.to_thread(self.host.lease.end)
         lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
         await asyncio.to_thread(lease.take)
         self.host.lease = lease
@@ -217,7 +237,8 @@ class Worker:
             await asyncio.to_thread(self._hold, run, error)
         finally:
             was_full = len(self._lives) >= self.runs_max
-            self._lives.pop(run.no, None)
+            if (last := self._lives.get(run.no)) is not None and last.owner.generation == run.generation:
+                del self._lives[run.no]  # and not a later life of it that has begun here meanwhile
             self.host.watchers.run_left(run.no, left)
             if was_full or left is None or left.state not in FINAL_RUN_STATES:
                 self._woken.set()

@@ -9,15 +9,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from fencepost.core.errors import DeclarationError
 from fencepost.core.identity import check_name, digest_text
 from fencepost.effects.declare import Effect, Step
+from fencepost.effects.fitting import check_run, in_parentheses
 from fencepost.effects.values import ArgumentsDoor, Door, result_door
+from fencepost.runtime.run import Run
 
-if TYPE_CHECKING:
-    from fencepost.runtime.run import Run
+COMPENSATION = "compensate "
+"""How the step names of compensating operations begin; no step of a user may be taken for one."""
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -38,6 +40,7 @@ class Workflow(Generic[P, R_co]):
         self.name = check_name(name or function.__name__, what="workflow name")
         self.version = version
         self.arguments = ArgumentsDoor(function)
+        check_run(function, Run)
         self.results: Door = result_door(function)
         self.steps = self.steps_with(_steps_of(function))
         self.__doc__ = function.__doc__
@@ -83,6 +86,7 @@ class WorkflowDecorator:
         return Workflow(function, name=self._name, version=self._version)
 
 
+@in_parentheses
 def workflow(*, version: int = 1, name: str | None = None) -> WorkflowDecorator:
     """Declare a workflow: `@workflow(version=1)` over `async def name(run: Run, ...) -> R`.
 
@@ -146,6 +150,11 @@ def _names(code: CodeType) -> Iterator[str]:
 def _check_names(declared: Workflow[..., Any]) -> None:
     by_name: dict[str, Step[..., Any]] = {}
     for step in declared.steps:
+        if step.name.startswith(COMPENSATION):
+            raise DeclarationError(
+                f"the name of step {step.name!r} begins with {COMPENSATION!r}, as those of compensations do",
+                hint="give it another name=",
+            )
         other = by_name.setdefault(step.name, step)
         if other is not step:
             raise DeclarationError(

@@ -11,7 +11,8 @@ This file neither begins nor commits; `sqlite` does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import REPLY
@@ -101,6 +102,22 @@ def keeps_order(moves: Iterable[Move]) -> bool:
     return True
 
 
+class Shape(NamedTuple):
+    """What the kinds of a group's moves say of its order, whatever the moves hold. Few different ones ever occur."""
+
+    ranks: tuple[int, ...]
+    lowest: int
+    highest: int
+    is_in_order: bool
+
+
+@cache
+def _shape(kinds: tuple[type[Any], ...]) -> Shape:
+    ranks = tuple(_RANK[kind] for kind in kinds)
+    in_order = list(ranks) == sorted(ranks) and _RANK_OF_RUN not in ranks[:-1]
+    return Shape(ranks, min(ranks, default=_RANK_OF_RUN), max(ranks, default=0), in_order)
+
+
 class Writer:
     """Writes groups on one connection, inside a transaction that its caller began."""
 
@@ -154,14 +171,13 @@ class Writer:
         highest: dict[int, int] = {}
         doubtful: set[int] = set()
         for group in groups:
-            last = highest.get(group.run, 0)
-            for move in group.moves:
-                rank = _RANK[type(move)]
-                if rank < last or last == _RANK_OF_RUN:
-                    doubtful.add(group.run)
-                last = max(last, rank)
+            shape = _shape(tuple(map(type, group.moves)))
+            before = highest.get(group.run, 0)
+            if not shape.is_in_order or shape.lowest < before or before == _RANK_OF_RUN:
+                doubtful.add(group.run)
+            highest[group.run] = max(before, shape.highest)
+            for rank, move in zip(shape.ranks, group.moves, strict=True):
                 buckets[rank].append(move)
-            highest[group.run] = last
         # Two groups of one run in a batch are judged together: the second stands on the first.
         apart = {run for run in doubtful if not keeps_order(m for g in groups if g.run == run for m in g.moves)}
         if not apart:

@@ -44,7 +44,8 @@ _SAYINGS: dict[int, tuple[type[FencepostError], str, str]] = {
     CORRUPT: (
         StoreUnavailable,
         "the ledger is damaged",
-        "stop every worker, keep a copy of the file and its -wal, and restore a backup",
+        "stop every worker and keep a copy of the file and its -wal; before a worker starts on a restored backup, check"
+        " at the targets what was sent since it was made (docs/limits.md)",
     ),
     FULL: (
         StoreUnavailable,

@@ -190,6 +190,8 @@ class Journal:
         with self._turn:
             while not ticket.done:
                 self._commit_batch(self._take(), loop=None)
+        if self._waiting:
+            self._hand_over()
         return ticket.result()
 
     def flush(self) -> None:
@@ -197,6 +199,8 @@ class Journal:
         with self._turn:
             while batch := self._take():
                 self._commit_batch(batch, loop=None)
+        if self._waiting:
+            self._hand_over()
 
     def close(self) -> None:
         """Commit what waits, stop the writer thread and refuse everything that comes later."""
@@ -270,11 +274,17 @@ class Journal:
     # -- on any thread --------------------------------------------------------------------------------------------
 
     def _flush_rest(self) -> None:
-        """What the writer thread does when it is woken: commit until nothing waits."""
-        while self._waiting:
-            with self._turn:
+        """What the writer thread does when it is woken: commit until nothing waits.
+
+        It never waits for the turn: a loop that has it may be handing its sync over to this very thread. Whoever gives
+        the turn back looks whether something waits, and wakes the writer again.
+        """
+        while self._waiting and self._turn.acquire(blocking=False):
+            try:
                 if batch := self._take():
                     self._commit_batch(batch, loop=None)
+            finally:
+                self._turn.release()
 
     def _take(self) -> list[Ticket[Any]]:
         """The next batch, in the order of submission; with the turn held."""

@@ -6,13 +6,10 @@ decides nothing and reads nothing; `sqlite` runs the queries.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from fencepost.core.records import (
-    LOOK_UP,
-    REFERENCE,
     Attempt,
     Audit,
     History,
@@ -92,12 +89,6 @@ def audit(row: Row) -> Audit:
     return Audit(*row)
 
 
-def _remembered(one: Operation) -> str | None:
-    """The reference that a body learnt in mid-call, whatever became of its attempt."""
-    known = [json.loads(seen.evidence).get("reference") for seen in one.observations if seen.kind == REFERENCE]
-    return str(known[-1]) if known and known[-1] is not None else None
-
-
 def history(
     run_row: Row,
     *,
@@ -117,9 +108,7 @@ def history(
         if owner is not None:
             owner.observations.append(observation(row))
     for one in found.values():
-        # A look-up that led to no move is counted by what it left: nobody may ask more often than is seen.
-        one.reference = one.reference or _remembered(one)
-        one.lookups = max(one.lookups, sum(seen.kind == LOOK_UP for seen in one.observations))
+        one.learn()
     return History(
         run(run_row),
         steps=[step(row) for row in steps],

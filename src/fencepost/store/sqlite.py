@@ -289,13 +289,12 @@ class SqliteStore:
     # -- transactions ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _writing(self, *points: str, patience: Patience | None = None) -> Iterator[list[str]]:
+    def _writing(self, *points: str) -> Iterator[list[str]]:
         """One write transaction under the write lock. The list names the fault points that it passes."""
         passed: list[str] = []
-        patience = patience or self.patience
-        self._take_turn(patience)
+        self._take_turn(self.patience)
         try:
-            begin(self._connection, patience)
+            begin(self._connection, self.patience)
             self._pass(passed, points)
             yield passed
         except SqliteError as error:

@@ -12,7 +12,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from fencepost.core.errors import FencepostError
-from fencepost.testing.world.behaviour import Configure
+from fencepost.testing.world.behaviour import Configure, mistakes
 from fencepost.testing.world.process import run
 
 EXIT_USAGE = 2
@@ -32,8 +32,9 @@ def main(
         given = "[]" if settings is None else settings.read_text(encoding="utf-8")
         changes = TypeAdapter(list[Configure]).validate_json(given)
         asyncio.run(run(folder, seed, changes, with_parent=with_parent))
-    except (FencepostError, OSError, ValidationError, ValueError) as error:
-        typer.echo(f"the world cannot start: {error}", err=True)
+    except (FencepostError, OSError, ValueError) as error:
+        said = mistakes(error) if isinstance(error, ValidationError) else error
+        typer.echo(f"the world cannot start: {said}", err=True)
         sys.exit(EXIT_USAGE)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fencepost.testing.world.behaviour import Configure, Fault
+from fencepost.core.errors import Misuse
+from fencepost.testing.world.behaviour import Configure, Fault, mistakes
 from fencepost.testing.world.conduct import Outcome
 from fencepost.testing.world.faults import Holds
 from fencepost.testing.world.request import Refusal, Reply, Request, as_text, error_text
@@ -54,7 +55,9 @@ class Admin:
             done = self._do(request)
         except Refusal as refusal:
             return Outcome(Reply(refusal.status, error_text(refusal.code, refusal.message)))
-        except (ValidationError, ValueError) as error:
+        except ValidationError as error:
+            return Outcome(Reply(422, error_text("invalid", mistakes(error))))
+        except (Misuse, ValueError) as error:
             return Outcome(Reply(422, error_text("invalid", str(error))))
         return Outcome(Reply(200, as_text(done)))
 

@@ -5,15 +5,37 @@ Durations are seconds of the service's own settable clock, except `milliseconds`
 Deciding when a fault strikes belongs to `faults`; carrying it out on the wire belongs to `web` and `smtp`.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from fencepost.core.errors import Misuse
 
 
 class _Setting(BaseModel):
     """Frozen, and strict about names: a misspelt setting is an error, never a setting that silently does nothing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _is_named_if_wrong(cls, given: Any, check: ModelWrapValidatorHandler[Self]) -> Self:
+        """Raise `Misuse` for a wrong setting, as everything here does, and name what there is."""
+        try:
+            return check(given)
+        except ValidationError as error:
+            raise Misuse(f"{cls.__name__}: {mistakes(error)}", hint=cls._taken()) from None
+
+    @classmethod
+    def _taken(cls) -> str:
+        return f"{cls.__name__} takes {', '.join(cls.model_fields)}"
+
+
+def mistakes(error: ValidationError) -> str:
+    """Each mistake that pydantic found, on one line and without its links."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    told = ((".".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, ")) for one in found)
+    return "; ".join(f"{where}: {what}" if where else what for where, what in told)
 
 
 class Keys(_Setting):
@@ -123,20 +145,26 @@ class Fault(_Setting):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
+        wrong = self._nonsense()
+        if wrong is not None:
+            raise Misuse(f"Fault: {wrong}", hint=self._taken())
+        return self
+
+    def _nonsense(self) -> str | None:
         only = _ONLY_MOMENT.get(self.do)
         if self.when is None and only is None and self.do != "answer":
-            raise ValueError(f"a fault that does {self.do!r} must say when: 'before' or 'after' the effect commits")
+            return f"a fault that does {self.do!r} must say when: 'before' or 'after' the effect commits"
         if only is not None and self.when not in {None, only}:
-            raise ValueError(f"a fault that does {self.do!r} can only strike {only!r}")
+            return f"a fault that does {self.do!r} can only strike {only!r}"
         if self.moment == "head" and (self.do not in {"slow-read", "reset"} or self.body):
-            raise ValueError("at the head only 'slow-read' and 'reset' can strike, and no body is known to match")
+            return "at the head only 'slow-read' and 'reset' can strike, and no body is known to match"
         if self.hold and not self.name:
-            raise ValueError("a fault that holds needs a name, so that it can be released")
+            return "a fault that holds needs a name, so that it can be released"
         if self.do == "wait" and not (self.hold or self.milliseconds):
-            raise ValueError("a fault that waits needs hold=True or milliseconds")
+            return "a fault that waits needs hold=True or milliseconds"
         if self.stored and (self.do != "answer" or self.moment != "before"):
-            raise ValueError("only an answer given before the effect can be stored under the key")
-        return self
+            return "only an answer given before the effect can be stored under the key"
+        return None
 
 
 class Configure(_Setting):

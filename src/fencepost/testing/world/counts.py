@@ -67,8 +67,19 @@ class WorldFiles:
         self.folder = Path(folder)
 
     def lines(self, service: str) -> list[Line]:
-        """Return everything that happened at a service, in order."""
-        assert service in SERVICES, f"there is no service {service!r}, only {sorted(SERVICES)}"
+        """Return everything that happened at a service, in order.
+
+        Raises:
+            Misuse: there is no such service, or no world was ever started on the folder.
+        """
+        if service not in SERVICES:
+            raise Misuse(f"there is no service {service!r}", hint=f"the services and collections are {_names()}")
+        if not any(file_of(self.folder, known).exists() for known in SERVICES):
+            raise Misuse(
+                "the folder holds no world",
+                hint="name the folder that World.start was given",
+                ids={"folder": str(self.folder)},
+            )
         return list(read(file_of(self.folder, service)))
 
     def requests(self, collection: str) -> list[Arrived]:

@@ -79,10 +79,18 @@ class World:
     ) -> Self:
         """Start the process on a folder (made if needed; one that was used before keeps its objects and keys).
 
-        Raises `Misuse`, with what the process said, if it does not listen `within` that time.
+        Raises `Misuse` if there can be no such folder, and, with what the process said, if it does not listen `within`
+        that time.
         """
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Misuse(
+                f"the world needs a folder of its own: {error.strerror}",
+                hint="name a folder that exists or can be made, and no file",
+                ids={"folder": str(folder)},
+            ) from error
         arguments = ["--folder", str(folder), "--seed", str(seed), "--with-parent"]
         if settings:
             file = folder / "settings.json"
@@ -180,6 +188,12 @@ class World:
         self.close()
 
     def _ask(self, method: str, path: str, value: object = None) -> dict[str, Any]:
+        if self._process.poll() is not None:
+            raise Misuse(
+                "this world has ended, and cannot be steered any more",
+                hint="World.start on the same folder goes on with its objects and keys; counts() can still be read",
+                ids={"folder": str(self.files.folder), "pid": str(self.pid)},
+            )
         # http.client rather than a client with settings: no proxy from the environment, no retries, no pool.
         connection = http.client.HTTPConnection(self._admin.removeprefix("http://"), timeout=_ADMIN_SECONDS_MAX)
         try:

@@ -106,14 +106,16 @@ WHERE run = :run AND id = :id AND state = :expected
 AND (SELECT generation FROM run WHERE no = :run) = :generation;
 
 -- name: move_run
--- Lead a run from one state to the next. One that is given up while a kept signal waits for it wakes at once.
+-- Lead a run from one state to the next. One that is given up while a kept signal waits for it wakes at once; not if
+-- it pauses in a compensation, which a person may have started beside a wait that takes no signal any more.
 UPDATE run SET
     state = :to,
     generation = generation + :raise_generation,
     version = version + 1,
     lease = CASE WHEN :keep_lease THEN lease END,
     wake_at = CASE
-        WHEN NOT :keep_lease AND :to IN ('waiting', 'cancelling', 'compensating') AND EXISTS (
+        WHEN NOT :keep_lease
+        AND (:to IN ('waiting', 'cancelling') OR (:to = 'compensating' AND :wake_at IS NULL)) AND EXISTS (
             SELECT 1 FROM signal JOIN step ON step.run = signal.run AND step.name = signal.name
             WHERE signal.run = :run AND signal.state = 'kept' AND step.kind = 'wait' AND step.state = 'open'
         ) THEN :at

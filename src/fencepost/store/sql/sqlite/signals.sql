@@ -31,6 +31,6 @@ SELECT id, name, payload, state, sent_at, sender, fingerprint, reason, position,
 FROM signal WHERE run = :run AND id = :id;
 
 -- name: wake_run
--- Let a waiting run be claimed now.
+-- Let a run that waits be claimed now.
 UPDATE run SET wake_at = min(coalesce(wake_at, :now), :now), version = version + 1, changed_at = :now
-WHERE no = :run AND state = 'waiting' AND lease IS NULL;
+WHERE no = :run AND state IN ('waiting', 'cancelling', 'compensating') AND lease IS NULL;

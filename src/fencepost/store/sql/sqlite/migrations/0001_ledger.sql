@@ -217,6 +217,14 @@ CREATE TABLE signal (
 -- A run that begins to wait asks for what was kept; the signals of the past are not looked at.
 CREATE INDEX signal_kept ON signal (run, name) WHERE state = 'kept';
 
+-- A run that ends takes no signal any more; also of those that its owner has not heard of, none is left without a word.
+CREATE TRIGGER signal_is_not_left AFTER UPDATE OF ended_at ON run
+WHEN new.ended_at IS NOT NULL AND old.ended_at IS NULL
+BEGIN
+    UPDATE signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at
+    WHERE run = new.no AND state = 'kept';
+END;
+
 -- Who did what, why, and what it changed; chained by hash to the row before.
 CREATE TABLE audit (
     no INTEGER PRIMARY KEY,

@@ -1,0 +1,94 @@
+"""Lays out the commands that apply to a run, as they can be pasted: with the ledger and the app that the user named.
+
+What has to be filled in stands in capitals. Which verbs apply is decided in the runtime and read from the document of
+`story`, in their order; here they get their text.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from fencepost.cli.printable import printable
+from fencepost.cli.story import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the user said that the run is: `--app`, `--db` and `--namespace`, each None if it was not given."""
+
+    app: str | None = None
+    db: str | None = None
+    namespace: str | None = None
+
+    def options(self, *, with_code: bool) -> str:
+        """The options for one more command about the run; what the environment says need not be said."""
+        app = self.app or ("MODULE:APP" if with_code else None)
+        named = (
+            ("--app", app, os.environ.get("FENCEPOST_APP")),
+            ("--db", self.db, os.environ.get("FENCEPOST_DB")),
+            ("--namespace", self.namespace, None),
+        )
+        return "".join(f" {option} {_quoted(text)}" for option, text, known in named if text and text != known)
+
+
+def offers(story: Document, place: Place) -> Iterator[str]:
+    """The commands, one a line, in the order of the document."""
+    run = _quoted(story["run"]["id"])
+    found = [
+        f"  fencepost {verb} {run}{form}{place.options(with_code=_needs_code(verb, story))}"
+        for verb in story["verbs"]
+        for form in _forms(verb, story)
+    ]
+    yield "verbs that apply" if found else "no verb applies"
+    yield from found
+
+
+def _forms(verb: str, story: Document) -> list[str]:
+    """How the command goes on after the run: once for each thing that it may be meant for."""
+    known = _FORMS.get(verb)
+    if known is None:
+        return [" --reason TEXT"]
+    return [form for step in story["steps"] for form in known(step)]
+
+
+def _settle(step: Document) -> Iterator[str]:
+    if step["kind"] != "effect":
+        return
+    lacks_result = step["state"] == "succeeded" and step["result"] is None
+    if step["state"] == "unknown" or lacks_result:
+        yield f" {_operation(step)} --happened --result JSON --reason TEXT"
+    if step["state"] == "unknown":
+        yield f" {_operation(step)} --did-not-happen --reason TEXT"
+
+
+def _retry(step: Document) -> Iterator[str]:
+    if step["kind"] == "effect" and step["state"] == "failed":
+        yield f" {_operation(step)} --reason TEXT"
+
+
+def _signal(step: Document) -> Iterator[str]:
+    if step["kind"] == "wait" and step["state"] == "open":
+        yield f" {_quoted(step['name'])} JSON"
+
+
+_FORMS: dict[str, Callable[[Document], Iterator[str]]] = {"settle": _settle, "retry": _retry, "signal": _signal}
+
+
+def _operation(step: Document) -> str:
+    item = "" if step["item"] is None else f" --item {_quoted(step['item'])}"
+    return f"{_quoted(step['name'])}{item}"
+
+
+def _needs_code(verb: str, story: Document) -> bool:
+    """Whether the verb has to know the contract of an effect."""
+    failed = [step for step in story["steps"] if step["kind"] == "effect" and step["state"] == "failed"]
+    if verb == "compensate":
+        return any(step["compensates"] for step in failed)
+    return verb in ("settle", "retry") or (verb == "resume" and story["run"]["state"] == "failed" and bool(failed))
+
+
+def _quoted(text: str) -> str:
+    return shlex.quote(printable(text, limit=None))

@@ -1,0 +1,62 @@
+"""What becomes of an owner's results when the ledger refuses its moves: nothing that it saw is lost with them.
+
+Where it still owns the run, and only its next step was refused since a cancel was accepted, its results stand by
+themselves. Where it does not, they settle what its heir does not know: its authority is gone, its evidence is not.
+How evidence settles an operation is in `late`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import takewhile
+
+from fencepost.core.contract import Contract
+from fencepost.runtime.late import reports_in, take_in
+from fencepost.store.api import Answer, DispatchOperation, Group, Move, MoveRun, NewAttempt, NewOperation, Store
+from fencepost.store.journal import Journal
+
+_BEGINNINGS = (NewOperation, DispatchOperation, NewAttempt, MoveRun)
+
+
+class Refusals:
+    """The groups of one life that were refused, and those that came after the first of them and were not sent."""
+
+    __slots__ = ("_refused", "_unsent")
+
+    def __init__(self) -> None:
+        self._refused: list[Group] = []
+        self._unsent: list[Group] = []
+
+    def refuse(self, group: Group) -> None:
+        """Note a group that the ledger refused; its observations are appended already."""
+        self._refused.append(group)
+
+    def withhold(self, group: Group) -> None:
+        """Note a group that is not sent any more."""
+        if group.moves or group.observations:
+            self._unsent.append(group)
+
+    async def keep(
+        self, answer: Answer, journal: Journal, store: Store, contract_of: Callable[[str], Contract]
+    ) -> None:
+        """Keep what is in them; `answer` is the first refusal, `contract_of` gives the contract of a position."""
+        for group in self._refused:
+            results = Group(group.run, group.generation, results_in(group))
+            is_kept = answer is Answer.ILLEGAL and await journal.submit(results) is Answer.MOVED
+            if not is_kept:
+                await _report(group, store, contract_of)
+        for group in self._unsent:
+            results = Group(group.run, group.generation, results_in(group), group.observations)
+            if await journal.submit(results) is not Answer.MOVED:
+                await _report(group, store, contract_of)
+
+
+def results_in(group: Group) -> list[Move]:
+    """What a group had to say before the first thing that it wanted to begin: it may stand without the rest."""
+    return list(takewhile(lambda move: not isinstance(move, _BEGINNINGS), group.moves))
+
+
+async def _report(group: Group, store: Store, contract_of: Callable[[str], Contract]) -> None:
+    for report in reports_in(group):
+        await asyncio.to_thread(take_in, store, report, contract_of(report.position), seen=True)

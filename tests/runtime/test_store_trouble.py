@@ -1,0 +1,92 @@
+"""A ledger that cannot be written in the middle of a run: nothing is sent on a guess, and it goes on when it can.
+
+The connection behind the store is replaced by one that refuses; the store's own behaviour is tested in its room.
+"""
+
+import asyncio
+
+import pytest
+
+from fencepost.core.errors import StoreFailed
+from fencepost.core.states import RunState
+from fencepost.runtime import app as app_module
+from fencepost.runtime.app import App
+from fencepost.runtime.run import Run
+from fencepost.runtime.workflow import workflow
+from fencepost.store.open import open_store
+from tests.runtime.stage import Gate, keyed, once, played, reaches, target, until
+from tests.store.faulty import FULL, IOERR_FSYNC, Faults
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
+    """What goes wrong with the apps' connections from now on."""
+    wrong = Faults()
+    monkeypatch.setattr(
+        app_module, "open_store", lambda url, **options: open_store(url, connect=wrong.connect, **options)
+    )
+    return wrong
+
+
+@workflow()
+async def two(run: Run) -> str:
+    await run.do(keyed("a"))
+    return await run.do(once("b"))
+
+
+@workflow()
+async def side_by_side(run: Run) -> list[str]:
+    async def row(name: str) -> str:
+        await run.do(keyed(f"{name}1"), item=f"{name}1")
+        return await run.do(keyed(f"{name}2"), item=f"{name}2")
+
+    return list(await run.gather(row("x"), row("y")))
+
+
+@pytest.mark.parametrize("flow", [two, side_by_side])
+@pytest.mark.parametrize("statement", ["COMMIT", "BEGIN IMMEDIATE"])
+def test_a_full_disk_stops_sending_holds_nothing_and_the_run_goes_on_when_there_is_room(db, faults, flow, statement):
+    async def play() -> None:
+        gate, other = Gate(), Gate()
+        target.plan("a", gate)
+        target.plan("x1", gate)
+        target.plan("y1", other)
+        async with App(db, workflows=[flow], lease="600ms", margin="100ms") as app, app.worker():
+            await app.start(flow, id="r")
+            await gate.reached.wait()
+            if flow is side_by_side:
+                await other.reached.wait()
+            sent = len(target.requests)
+            faults.refuse[statement] = FULL
+            gate.opened.set()
+            other.opened.set()
+            await asyncio.sleep(0.6)
+            assert len(target.requests) == sent
+            faults.refuse.clear()
+            await reaches(app, "r", RunState.SUCCEEDED, RunState.HELD)
+            assert (await app.show("r")).run.state is RunState.SUCCEEDED
+        assert len(target.objects) == len(set(target.objects))
+
+    asyncio.run(play())
+
+
+@played
+async def test_after_a_failed_sync_this_process_sends_nothing_more_and_another_one_goes_on(db, faults):
+    gate = Gate()
+    target.plan("a", gate)
+    async with App(db, workflows=[two], lease="600ms", margin="100ms") as app:
+        working = app.worker()
+        await working.__aenter__()
+        await app.start(two, id="r")
+        await gate.reached.wait()
+        faults.refuse["COMMIT"] = IOERR_FSYNC
+        gate.opened.set()
+        await until(lambda: app.host.journal.failed is not None, "the sync to fail")
+        faults.refuse.clear()
+        await asyncio.sleep(0.3)
+        assert target.requests == ["a"]
+        with pytest.raises(StoreFailed, match="not known"):
+            await working.__aexit__(None, None, None)
+        async with App(db, workflows=[two]) as heir, heir.worker():
+            await reaches(heir, "r", RunState.SUCCEEDED)
+    assert target.objects == ["a", "b"]
