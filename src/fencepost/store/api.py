@@ -180,8 +180,8 @@ class MoveRun(NamedTuple):
 
     None keeps result, error and cancel as they are; hold and wake_at are written as given, but a run that becomes
     ready falls due at once when `wake_at` is None. Giving a run up to wait while a kept signal for one of its open
-    waits is there wakes it at once, in the same write, unless it pauses while it compensates. `hold` goes with held, `ended_at` with the final states, a
-    lease with running; `wake_at` is None for held and final states.
+    waits is there wakes it at once, in the same write, unless it pauses while it compensates. `hold` goes with held,
+    `ended_at` with the final states, a lease with running; `wake_at` is None for held and final states.
     """
 
     run: int

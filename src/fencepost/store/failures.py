@@ -44,8 +44,7 @@ _SAYINGS: dict[int, tuple[type[FencepostError], str, str]] = {
     CORRUPT: (
         StoreUnavailable,
         "the ledger is damaged",
-        "stop every worker and keep a copy of the file and its -wal; before a worker starts on a restored backup, check"
-        " at the targets what was sent since it was made (docs/limits.md)",
+        "stop every worker and copy the file and its -wal; check what was sent since a backup before using it",
     ),
     FULL: (
         StoreUnavailable,
