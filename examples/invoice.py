@@ -283,7 +283,8 @@ def notify(call: SyncCall, message: Message) -> Sent:
     host, _, port = setting("SMTP", "127.0.0.1:8025").rpartition(":")
     with smtplib.SMTP(host, int(port), timeout=SMTP_SECONDS) as smtp:
         smtp.ehlo()
-        with call.sending():
+        with call.sending() as guard:
+            guard.watch(smtp.sock)
             smtp.send_message(mail)
     return Sent(message_id=mail["Message-ID"])
 

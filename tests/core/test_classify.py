@@ -1,6 +1,7 @@
 """What replies and errors prove (protocol A6): only a definite refusal, or that no byte left, is proof of absence."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -80,8 +81,8 @@ def test_another_conflict_is_no_progress():
 # -- errors ---------------------------------------------------------------------------------------------------------
 
 LABELLED = [
-    Transient("t"), RateLimited("r", retry_after=SECOND), Permanent("p"), Malformed("m"), ConnectionError(),
-    TimeoutError(), ValueError(), KeyboardInterrupt(), GeneratorExit(),
+    Transient("t"), RateLimited("r", retry_after=timedelta(seconds=1)), Permanent("p"), Malformed("m"),
+    ConnectionError(), TimeoutError(), ValueError(), KeyboardInterrupt(), GeneratorExit(),
 ]  # fmt: skip
 
 
@@ -124,5 +125,11 @@ def test_permanent_spends_no_retry_even_where_it_proves_nothing():
 
 @pytest.mark.parametrize("nothing_left", [True, False])
 def test_a_rate_limit_carries_its_pause(nothing_left):
-    reading = read_error(RateLimited("r", retry_after=SECOND), nothing_left=nothing_left)
+    reading = read_error(RateLimited("r", retry_after=timedelta(seconds=1)), nothing_left=nothing_left)
     assert (reading.retryable, reading.retry_after) == (True, SECOND)
+
+
+@pytest.mark.parametrize("bare", [30, 30.0, "30s"])
+def test_a_pause_without_a_unit_is_refused_where_it_is_written(bare):
+    with pytest.raises(TypeError, match="timedelta"):
+        RateLimited("r", retry_after=bare)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -267,9 +268,8 @@ def test_a_pause_ends_and_the_step_succeeds(ledger):
 
 
 def test_the_pause_that_the_target_asks_for_is_kept(ledger):
-    assert Loop(ledger, body=raising(RateLimited("slow", retry_after=90 * SECOND))).lead(stock("x")).until == (
-        NOW + 90 * SECOND
-    )
+    slow = RateLimited("slow", retry_after=timedelta(seconds=90))
+    assert Loop(ledger, body=raising(slow)).lead(stock("x")).until == NOW + 90 * SECOND
 
 
 def test_the_budget_of_attempts_outlives_crashes_and_stops_the_run(ledger):
@@ -296,9 +296,8 @@ def test_the_budget_of_time_stops_the_run(ledger):
 
 
 def test_a_long_pause_that_the_target_asked_for_still_ends_in_an_attempt(ledger):
-    assert Loop(ledger, body=raising(RateLimited("slow", retry_after=30 * MINUTE))).lead(stock("ball")).until == (
-        NOW + 30 * MINUTE
-    )
+    slow = RateLimited("slow", retry_after=timedelta(minutes=30))
+    assert Loop(ledger, body=raising(slow)).lead(stock("ball")).until == NOW + 30 * MINUTE
     ledger.time += 30 * MINUTE
     assert isinstance(Loop(ledger).lead(stock("ball")), Concluded)
 

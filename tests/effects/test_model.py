@@ -163,7 +163,7 @@ def test_each_reply_without_an_answer_is_a_typed_error(server: ModelServer, step
     with pytest.raises(kind) as raised:
         run(step, server.endpoint(), "x", deadline=boot_now() + SECOND)
     assert type(raised.value) is kind
-    assert getattr(raised.value, "retry_after", None) == pause
+    assert getattr(raised.value, "pause", None) == pause
     assert len(server.requests) == 1  # nothing below the step retries
 
 

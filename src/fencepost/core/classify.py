@@ -66,7 +66,7 @@ def read_error(error: BaseException, *, nothing_left: bool) -> Reading:
     outcome = Outcome.NOT_APPLIED if nothing_left else Outcome.UNRESOLVED
     match error:
         case RateLimited():
-            return Reading(outcome, retryable=True, retry_after=error.retry_after)
+            return Reading(outcome, retryable=True, retry_after=error.pause)
         case Permanent():
             return Reading(outcome, retryable=False)
         case Unresolved():

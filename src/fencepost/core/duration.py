@@ -43,6 +43,11 @@ def microseconds(value: str | timedelta, *, what: str = "duration") -> int:
     return result
 
 
+def interval(duration: int | None) -> timedelta | None:
+    """The duration as a timedelta, for those who do not count in microseconds; None stays None."""
+    return None if duration is None else timedelta(microseconds=duration)
+
+
 def spelled(duration: int) -> str:
     """The duration as people say it and `microseconds` reads it: 900_000_000 is "15m", 86_395_000_000 "23h59m55s"."""
     if not duration:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 
 class FencepostError(Exception):
@@ -163,13 +164,28 @@ class Transient(StepError):
 
 
 class RateLimited(StepError):
-    """The target asked to wait `retry_after` microseconds (None: it did not say); by itself no proof of anything."""
+    """The target asked to wait for `retry_after` (None: it did not say); by itself no proof of anything.
+
+    Raises TypeError for a `retry_after` that is no timedelta: a bare number would not say of what.
+    """
 
     def __init__(
-        self, message: str, *, retry_after: int | None = None, hint: str = "", ids: Mapping[str, str] | None = None
+        self,
+        message: str,
+        *,
+        retry_after: timedelta | None = None,
+        hint: str = "",
+        ids: Mapping[str, str] | None = None,
     ) -> None:
+        if not isinstance(retry_after, timedelta | None):
+            raise TypeError(f"retry_after is {retry_after!r}: write a timedelta, such as timedelta(seconds=30)")
         super().__init__(message, hint=hint, ids=ids)
         self.retry_after = retry_after
+
+    @property
+    def pause(self) -> int | None:
+        """`retry_after` in microseconds."""
+        return None if self.retry_after is None else self.retry_after // timedelta(microseconds=1)
 
 
 class Permanent(StepError):

@@ -251,7 +251,7 @@ def _retry(error: BaseException, step: str, now: int) -> _Retry | None:
     """Whether a failure is worth another attempt; None: it is a fault of the code, or a definite refusal."""
     match error:
         case RateLimited():
-            return _Retry(error.retry_after)
+            return _Retry(error.pause)
         case Transient() | Unresolved() | NotOwner():
             return _Retry()
         case StepError():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
+from fencepost.core.duration import interval
 from fencepost.core.errors import DeclarationError, Misuse, Permanent, RateLimited, StepError, Transient
 from fencepost.core.identity import canonical
 from fencepost.core.retry import retry_after
@@ -139,7 +140,7 @@ class Endpoint:
         ids = {"endpoint": self.provenance, "status": str(reply.status)}
         may_help = reply.status in _MAY_HELP_LATER
         if reply.status == _RATE_LIMITED or (may_help and wait is not None):
-            return RateLimited(text, retry_after=wait, hint="asked again within the budget", ids=ids)
+            return RateLimited(text, retry_after=interval(wait), hint="asked again within the budget", ids=ids)
         if may_help:
             return Transient(text, hint="asked again within the budget", ids=ids)
         return Permanent(text, hint="check the endpoint's address, model and key", ids=ids)

@@ -18,6 +18,7 @@ import httpcore2
 from pydantic_core import to_jsonable_python
 
 from fencepost.core.classify import Reading, read_status
+from fencepost.core.duration import interval
 from fencepost.core.errors import Misuse, Permanent, RateLimited, StepError, Transient, Unresolved
 from fencepost.core.identity import canonical
 from fencepost.core.records import REQUEST
@@ -273,7 +274,8 @@ def _typed(raw: RawReply, reading: Reading) -> StepError:
     if reading.outcome is Outcome.UNRESOLVED:
         return Unresolved(text, hint="this status proves neither that it happened nor that it did not", ids=ids)
     if reading.retryable:
-        return RateLimited(text, retry_after=reading.retry_after, hint="tried again within the budget", ids=ids)
+        wait = interval(reading.retry_after)
+        return RateLimited(text, retry_after=wait, hint="tried again within the budget", ids=ids)
     return Permanent(text, hint="trying again cannot help", ids=ids)
 
 

@@ -47,7 +47,7 @@ HEADINGS: dict[str, str] = {
 BLANK = "BLANK"
 """What stands in a cell that had to be declared and is not."""
 
-OTHER_CLIENTS = "a client other than call.http keeps to its own timeout after `with call.sending()`"
+OTHER_CLIENTS = "a client other than call.http keeps to its own timeout unless `guard.watch` holds its connection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +252,7 @@ def _plain_row(step: Step[..., Any], workflows: tuple[str, ...]) -> RecoveryRow:
 
 def _input(step: Step[..., Any]) -> str:
     # Not the body's own: a model's stub is replaced by a body that takes anything.
-    signature = step.arguments._signature  # noqa: SLF001 - the door keeps what was declared and shows it nowhere else
-    return ", ".join(map(_parameter, signature.parameters.values())) or "nothing"
+    return ", ".join(map(_parameter, step.arguments.signature.parameters.values())) or "nothing"
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
