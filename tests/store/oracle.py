@@ -63,7 +63,7 @@ class Oracle:
         lease = self.leases[name]
         if lease["state"] != "live":
             return False
-        lease.update(renewed_at=now, expires_at=expires_at)
+        lease.update(renewed_at=max(lease["renewed_at"], now), expires_at=expires_at)
         return True
 
     def end_lease(self, name: str, now: int) -> bool:

@@ -140,3 +140,15 @@ def test_the_latest_time_does_not_follow_a_clock_that_is_set_back(ledger: Ledger
 
     assert ledger.store.now() == build.NOW - 3_600 * build.SECOND
     assert ledger.store.latest() == build.NOW
+
+
+def test_the_latest_time_outlives_whatever_a_clock_that_was_set_back_writes(ledger: Ledger) -> None:
+    before = build.NOW - 3_600 * build.SECOND
+    ledger.store.take_lease(build.lease(at=before))
+    assert ledger.store.renew_lease("lease-1", now=build.NOW, expires_at=build.NOW + build.SECOND)
+
+    ledger.now = before
+    assert ledger.store.renew_lease("lease-1", now=before, expires_at=before + build.SECOND)
+    ledger.store.start_run(build.new_run(at=before))
+
+    assert ledger.store.latest() == build.NOW

@@ -6,8 +6,9 @@ INSERT INTO lease (id, host, boot_id, pid, process_started, state, taken_at, ren
 VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewed_at, :expires_at);
 
 -- name: renew_lease
--- Extend a live lease; one that is over stays over.
-UPDATE lease SET renewed_at = :now, expires_at = :expires_at WHERE id = :lease AND state = 'live';
+-- Extend a live lease; one that is over stays over. `renewed_at` never goes back: `latest_time` reads the clock's highest
+-- reading there, after everything else was written by a clock that has been set back.
+UPDATE lease SET renewed_at = max(renewed_at, :now), expires_at = :expires_at WHERE id = :lease AND state = 'live';
 
 -- name: end_lease
 -- Give a live lease back.
