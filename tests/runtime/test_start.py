@@ -63,6 +63,17 @@ async def test_the_same_id_with_another_workflow_is_refused(db):
 
 
 @played
+@pytest.mark.parametrize(("first", "second"), [("anna", "bert"), ("anna", None), (None, "bert")])
+async def test_nobody_is_handed_a_run_that_acts_for_somebody_else(db, first, second):
+    async with working(db, one) as app:
+        await (await app.start(one, "a", id="r", on_behalf_of=first)).result()
+        with pytest.raises(RunInputMismatch, match="principal"):
+            await app.start(one, "a", id="r", on_behalf_of=second)
+        assert await (await app.start(one, "a", id="r", on_behalf_of=first)).result() == "made a"
+    assert target.requests == ["a"]
+
+
+@played
 async def test_two_processes_that_start_one_id_start_one_run(db):
     async with working(db, one) as app, working(db, one) as peer:
         handles = await asyncio.gather(app.start(one, "a", id="r"), peer.start(one, "a", id="r"))

@@ -49,7 +49,7 @@ class ValueRefused(Misuse):
 
 
 class RunInputMismatch(Misuse):
-    """A run with this id exists already and was started with another input or workflow."""
+    """A run with this id exists already and was started with another input or workflow, or for another principal."""
 
 
 class RunNotFound(Misuse):

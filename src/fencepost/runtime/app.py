@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_GIVEN_AT_THE_START = {"workflow": "workflow", "fingerprint": "input", "principal": "principal"}
+"""Columns of a run in which a second start must agree with the first, and what people call them."""
+
 THREADS_MAX = 64
 """Threads for plain `def` bodies."""
 
@@ -194,7 +197,7 @@ class App:
             on_behalf_of: the principal for whom the run acts.
 
         Raises:
-            RunInputMismatch: a run with this id has another input or workflow.
+            RunInputMismatch: a run with this id has another input, workflow or principal.
             Misuse: the id is malformed, or the workflow is not one of this app's.
             ValueRefused: the input cannot be stored and read back.
         """
@@ -220,9 +223,10 @@ class App:
             now,
         )
         run, is_new = await self.host.journal.start(new)
-        if not is_new and (run.workflow, run.fingerprint) != (workflow.name, fingerprint):
+        differing = [name for name in _GIVEN_AT_THE_START if getattr(run, name) != getattr(new, name)]
+        if differing:
             raise RunInputMismatch(
-                f"run {id!r} exists with another {'workflow' if run.workflow != workflow.name else 'input'}",
+                f"run {id!r} exists with another {_GIVEN_AT_THE_START[differing[0]]}",
                 hint="take another id for another business event, or start it with what it was started with",
                 ids={"run": id, "workflow": run.workflow},
             )

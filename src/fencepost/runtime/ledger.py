@@ -63,7 +63,7 @@ class Ledger:
             StepFailed: it failed for good, proved not to have happened.
             RunHeld: its outcome is unknown and a person must settle it.
             InProgress: it is still being performed, here or elsewhere; ask again later.
-            RunInputMismatch: the name was used with another request.
+            RunInputMismatch: the name was used with another request, or for another principal.
         """
         if not isinstance(bound, Bound) or not isinstance(bound.step, Effect):
             raise Misuse(
