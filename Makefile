@@ -73,17 +73,20 @@ clean: ## Remove environments, caches and what the demo left
 	rm -rf $(VENV) $(BENCH) $(SERIES:%=.venv-%) var build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# The stamps come last, so that an interrupted set-up is done again.
 $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	$(call make_environment,$(VENV),requirements/dev.txt)
+	$(BIN)/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
 
-$(BENCH)/.ready: requirements/bench.txt pyproject.toml
+# The peers run beside Fencepost, not with it.
+$(BENCH)/.ready: requirements/bench.txt
 	$(call make_environment,$(BENCH),requirements/bench.txt)
+	@touch $@
 
-# $(call make_environment,FOLDER,LOCK): the stamp comes last, so that an interrupted set-up is done again.
+# $(call make_environment,FOLDER,LOCK)
 define make_environment
 @test -n "$(PYTHON)"
 "$(PYTHON)" -m venv $(1)
 $(1)/bin/python $(PIP_INSTALL) --require-hashes --requirement $(2)
-$(1)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
-@touch $@
 endef
