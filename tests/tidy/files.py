@@ -87,7 +87,7 @@ RULES = [
         files=TEXTS,
         look=machine_paths,
         bad=Source("a.md", "see /home/ann/notes.md"),
-        good=Source("a.md", "see docs/work/notes.md, https://example.org/home/ann, /tasks"),
+        good=Source("a.md", "see docs/home/notes.md, https://example.org/home/ann, /tasks"),
     ),
     Rule(
         "Lock files hold pins and hashes, and no address, option or path.",
