@@ -58,17 +58,17 @@ async def _settle_leftovers(execution: Execution) -> None:
 def _last_move(execution: Execution) -> MoveRun:
     if execution.stopped is not None:
         # Also when this worker stops: a failure that a person was to see would reach the workflow in its next life.
-        return move_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
+        return lead_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
     if execution.draining or execution.host.lease.lost:
-        return move_run(execution, RunEvent.RELEASE, wake_at=execution.host.store.now())
+        return lead_run(execution, RunEvent.RELEASE, wake_at=execution.host.store.now())
     if execution.by_person and execution.report is not None:
-        return move_run(execution, execution.report.ending)
+        return lead_run(execution, execution.report.ending)
     if execution.driver.ending is None or execution.later:
         wake_at = execution.positions.wake_at(later.until for later in execution.later.values())
-        return move_run(execution, RunEvent.WAIT, wake_at=wake_at)
+        return lead_run(execution, RunEvent.WAIT, wake_at=wake_at)
     if execution.report is not None and execution.state is RunState.RUNNING:
         # Compensated in an earlier life and held since: it ends as what it is, never clean.
-        execution.moves.append(move_run(execution, RunEvent.COMPENSATE, keep_lease=True))
+        execution.moves.append(lead_run(execution, RunEvent.COMPENSATE, keep_lease=True))
     return _end(execution)
 
 
@@ -81,22 +81,22 @@ def _end(execution: Execution) -> MoveRun:
             result = execution.workflow.results.encode(ending.value)
         except ValueRefused as error:
             execution.stopped = Stopped(reason="result refused", detail=str(error))
-            return move_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
+            return lead_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
         if execution.state is RunState.CANCELLING:
-            return move_run(execution, RunEvent.END_CANCELLED, result=result)
-        return move_run(execution, compensated or RunEvent.SUCCEED, result=result)
+            return lead_run(execution, RunEvent.END_CANCELLED, result=result)
+        return lead_run(execution, compensated or RunEvent.SUCCEED, result=result)
     if isinstance(ending, Cancelled_):
-        return move_run(execution, compensated or RunEvent.END_CANCELLED)
+        return lead_run(execution, compensated or RunEvent.END_CANCELLED)
     assert isinstance(ending, Raised), "a run that is not over has no end"
     text = failure_text(ending.error)
     if compensated is not None and isinstance(ending.error, CompensationIncomplete):
-        return move_run(execution, compensated, error=text)
+        return lead_run(execution, compensated, error=text)
     if execution.state is RunState.CANCELLING:
-        return move_run(execution, RunEvent.END_CANCELLED, error=text)
-    return move_run(execution, compensated or RunEvent.FAIL, error=text)
+        return lead_run(execution, RunEvent.END_CANCELLED, error=text)
+    return lead_run(execution, compensated or RunEvent.FAIL, error=text)
 
 
-def move_run(
+def lead_run(
     execution: Execution,
     event: RunEvent,
     *,
@@ -106,7 +106,7 @@ def move_run(
     error: str | None = None,
     keep_lease: bool = False,
 ) -> MoveRun:
-    """The move that leads the run through one event; it is given up unless `keep_lease`."""
+    """Lead the execution, and with its next commit its run, through one event; it is given up unless `keep_lease`."""
     now = execution.host.store.now()
     expected = execution.state
     to = RUN.after(expected, event)

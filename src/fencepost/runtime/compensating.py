@@ -20,7 +20,7 @@ from fencepost.core.transitions import RunEvent
 from fencepost.effects.declare import Bound, Effect, Stands
 from fencepost.effects.entry import Entry
 from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded
-from fencepost.runtime.closing import move_run
+from fencepost.runtime.closing import lead_run
 from fencepost.runtime.intent import new_operation
 from fencepost.runtime.leftovers import effect_named, lead_leftover, nobody
 from fencepost.runtime.performing import rest
@@ -60,7 +60,7 @@ async def _begin(execution: Execution, ask: CompensateAsk) -> Superseded | None:
     execution.positions.open_compensation(ask, now)
     moves = execution.positions.flush()
     if execution.state is not RunState.COMPENSATING:
-        moves.append(move_run(execution, RunEvent.COMPENSATE, keep_lease=True))
+        moves.append(lead_run(execution, RunEvent.COMPENSATE, keep_lease=True))
         await execution.record(moves, [])
         execution.owner.run_state = RunState.COMPENSATING.value
     else:
