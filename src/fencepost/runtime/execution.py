@@ -99,7 +99,7 @@ class Execution:
         self.changed = False
         """A person or another process changed the run: what is in flight ends, then it is loaded again."""
         self._taken_back = taken_back(history)
-        self._alarms = Alarms(host.now, self._fall_due)
+        self._alarms = Alarms(host.now)
         self._led: set[str] = set()
         """Positions of the effects that a lane is leading right now."""
         self._blocked = Blocked(self.operations, self.open)
@@ -230,7 +230,7 @@ class Execution:
                 self._withdraw(ask.position)
             elif isinstance(ask, WaitAsk | SleepAsk):
                 self._withdrawn.discard(ask.position)
-                self._alarms.set(self.positions.ask(ask, self.host.now()))
+                self._alarms.set(self.positions.ask(ask, self.host.now()), self._fall_due)
             if not pending and self.positions.are_waited_for:
                 pending += self._deliver_due()
         self.moves += self.positions.flush()
