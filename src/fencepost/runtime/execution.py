@@ -45,8 +45,9 @@ from fencepost.runtime.refusals import Refusals
 from fencepost.runtime.replay import OPERATORS, compensated, completions, recorded, taken_back, wanted_by_person
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.run import Run
-from fencepost.store.api import Answer, Group, Move, Observe
+from fencepost.store.api import Answer, Group
 from fencepost.store.journal import Ticket
+from fencepost.store.moves import Move, Observe
 
 if TYPE_CHECKING:
     from fencepost.runtime.host import Host
