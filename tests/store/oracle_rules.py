@@ -157,6 +157,11 @@ def settle_attempt(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     attempt["sends"] = kept(move.sends, attempt["sends"])
 
 
+def settle_later(book: Facts, move: Any, keys: dict[str, Any]) -> None:
+    require(move.number > 1)  # the first one stands in the operation's own row
+    settle_attempt(book, move, keys)
+
+
 def deliver_operation(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     operation = book["operations"].get((move.step, move.item))
     require(operation is not None and operation["state"] in FINAL_OPERATION)
@@ -239,7 +244,7 @@ RULES: dict[str, Callable[[Facts, Any, dict[str, Any]], None]] = {
     "DispatchOperation": dispatch_operation,
     "Succeed": succeed,
     "SettleFirst": settle_attempt,
-    "SettleAttempt": settle_attempt,
+    "SettleAttempt": settle_later,
     "DeliverOperation": deliver_operation,
     "OpenStep": open_step,
     "MoveStep": move_step,
