@@ -46,12 +46,13 @@ from fencepost.core.errors import (
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Call, SyncCall
-from fencepost.effects.declare import Bound, Effect, KeyArgument, KeyHeader, Stands, Step, compute, effect, read
+from fencepost.effects.declare import Bound, Effect, Step, compute, effect, read
 from fencepost.effects.endpoint import Endpoint
 from fencepost.effects.http import Http, Reply, SyncHttp
 from fencepost.effects.model import model
 from fencepost.effects.outside import Target
 from fencepost.effects.policy import Allowed, Refused
+from fencepost.effects.promises import KeyArgument, KeyHeader, Stands
 from fencepost.effects.question import Answerer, MalformedAnswer, Question
 from fencepost.effects.rules import Rule, RuleBased
 from fencepost.effects.transport import DoorOptions

@@ -95,6 +95,10 @@ class DeadlinePassed(NotOwner):
     """The attempt's send deadline passed before its first byte left; nothing was sent."""
 
 
+class FenceRefused(NotOwner):
+    """The target knows a higher token for this resource: somebody newer writes there, and this write did nothing."""
+
+
 # -- the outside is ambiguous -------------------------------------------------------------------------------------
 
 

@@ -39,17 +39,8 @@ from fencepost.effects.declare import Bound
 from fencepost.effects.entry import Owner
 from fencepost.effects.failures import error_record
 from fencepost.effects.model import ModelStep
-from fencepost.effects.perform import (
-    BUDGET_SPENT,
-    Clock,
-    Concluded,
-    Conclusion,
-    Later,
-    Record,
-    Sent,
-    Stopped,
-    Superseded,
-)
+from fencepost.effects.needs import Record, Sent
+from fencepost.effects.perform import BUDGET_SPENT, Clock, Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.effects.policy import Refused, ask
 from fencepost.effects.tally import Tally
 from fencepost.store.api import Answer

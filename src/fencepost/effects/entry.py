@@ -86,15 +86,15 @@ class Entry:
         operation.state = row.to
         return [self._insert(now, row.texts[2])]
 
-    def open_dispatched(self, now: int) -> list[Move]:
-        """Write intent and permission in one transition, for a step that may go at once."""
+    def open_dispatched(self, now: int, token: int | None = None) -> list[Move]:
+        """Write intent and permission in one transition, for a step that may go at once; a fenced one has a token."""
         operation = self.operation
         row = OPERATION.row(None, Event.DISPATCH)
         operation.state = row.to
         operation.first_dispatched_at = now
-        return [self._insert(now, row.texts[2], self._attempt(now))]
+        return [self._insert(now, row.texts[2], self._attempt(now, token))]
 
-    def dispatch(self, now: int) -> list[Move]:
+    def dispatch(self, now: int, token: int | None = None) -> list[Move]:
         """Permission for the next attempt of an operation that is reserved, or unknown and safe to resend.
 
         A clock that was set back dates no attempt before the budget that it counts against, or before its predecessor.
@@ -107,7 +107,7 @@ class Entry:
             operation.first_dispatched_at = now
         operation.not_before = None
         operation.changed_at = now
-        attempt = self._attempt(now)
+        attempt = self._attempt(now, token)
         dispatched = DispatchOperation(
             operation.run,
             self.owner.generation,
@@ -274,7 +274,7 @@ class Entry:
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
-    def _attempt(self, now: int) -> Attempt:
+    def _attempt(self, now: int, token: int | None) -> Attempt:
         contract, operation = self.contract, self.operation
         attempt = Attempt(
             number=len(operation.attempts) + 1,
@@ -283,6 +283,7 @@ class Entry:
             span_ends_at=now + contract.span,
             lease=self.owner.lease,
             generation=self.owner.generation,
+            token=token,
         )
         operation.attempts.append(attempt)
         return attempt

@@ -134,6 +134,9 @@ class Store(Protocol):
     def runs(self, wanted: RunFilter) -> list[Run]:
         """A page of runs, newest first."""
 
+    def issue_token(self, run: int, generation: int, resource: str) -> int | None:
+        """The next token of a resource, above all that were issued; None when another generation owns the run."""
+
     def signal(self, namespace: str, run_id: str, signal: Signal) -> Signal:
         """Store a signal and wake its run if it waits, or return the one that has this id already.
 

@@ -202,6 +202,12 @@ class SqliteStore:
             signals=self._run_query(connection, "signals_of", run=run),
         )
 
+    def issue_token(self, run: int, generation: int, resource: str) -> int | None:
+        """See `Store.issue_token`."""
+        with self._writing():
+            issued = self._execute("issue_token", run=run, generation=generation, resource=resource)
+            return int(issued[0][0]) if issued else None
+
     # -- signals --------------------------------------------------------------------------------------------------
 
     def signal(self, namespace: str, run_id: str, signal: Signal) -> Signal:

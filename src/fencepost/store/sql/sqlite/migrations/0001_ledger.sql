@@ -183,6 +183,12 @@ CREATE TABLE attempt (
     CHECK (outcome = 'unresolved' OR (evidence IS NOT NULL AND settled_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
+-- The highest token issued for a resource at a target that compares tokens; runs that share the resource share it.
+CREATE TABLE token (
+    resource TEXT NOT NULL PRIMARY KEY,
+    number INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Something seen, by whoever saw it, current or stale.
 CREATE TABLE observation (
     no INTEGER PRIMARY KEY,
