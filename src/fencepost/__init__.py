@@ -12,6 +12,7 @@ from fencepost.core.errors import (
     DeclarationError,
     ErrorRecord,
     FencepostError,
+    FenceRefused,
     ForeignAwait,
     ForeignDatabase,
     HistoryMismatch,
@@ -52,7 +53,7 @@ from fencepost.effects.http import Http, Reply, SyncHttp
 from fencepost.effects.model import model
 from fencepost.effects.outside import Target
 from fencepost.effects.policy import Allowed, Refused
-from fencepost.effects.promises import KeyArgument, KeyHeader, Stands
+from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
 from fencepost.effects.question import Answerer, MalformedAnswer, Question
 from fencepost.effects.rules import Rule, RuleBased
 from fencepost.effects.transport import DoorOptions
@@ -85,6 +86,8 @@ __all__ = [
     "Effect",
     "Endpoint",
     "ErrorRecord",
+    "FenceRefused",
+    "Fenced",
     "FencepostError",
     "ForeignAwait",
     "ForeignDatabase",
