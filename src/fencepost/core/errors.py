@@ -129,6 +129,10 @@ class StoreFailed(StoreUnavailable):
     """A sync or commit failed: what it wrote may or may not be on disk, so this process stops dispatching."""
 
 
+class LedgerWentBack(StoreUnavailable):
+    """The ledger is older than what this process has seen in it: it was restored, and nobody has said so yet."""
+
+
 # -- how a run ended ----------------------------------------------------------------------------------------------
 
 

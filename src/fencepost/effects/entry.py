@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fencepost.core.contract import Contract
+from fencepost.core.epoch import NOBODY, Epoch
+from fencepost.core.identity import canonical
 from fencepost.core.outcome import evidence_event, fold, operation_event
-from fencepost.core.records import Attempt, Observation, Operation
+from fencepost.core.records import LOST_TIME, Attempt, Observation, Operation
 from fencepost.core.recovery import may_try_again, unresolved_attempts
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome
 from fencepost.core.transitions import ATTEMPT, OPERATION, AttemptEvent, OperationEvent
@@ -123,6 +125,27 @@ class Entry:
             attempt.span_ends_at,
         )
         return [dispatched] if attempt.number == 1 else [dispatched, self._insert_attempt(attempt)]
+
+    def suppose_lost(self, epoch: Epoch, now: int, *, new: bool) -> tuple[list[Move], list[Observe]]:
+        """Write down, before the first dispatch, that one may have been made in the time that the ledger has forgotten.
+
+        Its request may have left as late as the restore, its key have been used as early as the loss began, and its
+        token have been any of before. `new`: the operation has no row yet.
+        """
+        operation, owner = self.operation, self.owner
+        self.owner = Owner(NOBODY, owner.generation, owner.run_state)
+        if new:
+            row = OPERATION.row(None, Event.DISPATCH)
+            operation.state, operation.first_dispatched_at = row.to, epoch.began_at
+            moves: list[Move] = [self._insert(now, row.texts[2], self._attempt(epoch.began_at, epoch.base))]
+        else:
+            moves = self.dispatch(epoch.began_at, epoch.base)
+        self.owner = owner
+        moves.append(self.move(Event.LOSE, now))
+        evidence = canonical({"kind": LOST_TIME, "lost_from": epoch.lost_from, "restored_at": epoch.began_at})
+        seen = self.observe(Observation(LOST_TIME, None, evidence, now, attempt=1))
+        operation.learn()
+        return moves, [seen]
 
     # -- evidence -------------------------------------------------------------------------------------------------
 

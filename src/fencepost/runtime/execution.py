@@ -300,6 +300,8 @@ class Execution:
         """Lead one operation of the run as far as it goes now."""
         operation, effect = entry.operation, bound.effect
         position = operation.position
+        if self.host.lost_time is not None and not operation.attempts:
+            new = self._suppose_lost(entry, new=new)
         while position in self._led:  # noqa: ASYNC110 - rare, and an event for each step would cost all of them
             await asyncio.sleep(REST)
         scope = operation.scope if new else self.host.scope_of(effect)
@@ -315,6 +317,16 @@ class Execution:
         if operation.state in FINAL_OPERATION_STATES:
             self.open.pop(position, None)
         return conclusion
+
+    def _suppose_lost(self, entry: Entry, *, new: bool) -> bool:
+        """Treat a first dispatch as one that may have been made in a lost time; whether it has no row even so."""
+        lost = self.host.lost_time = self.host.open_epoch()
+        if lost is None or entry.operation.state in FINAL_OPERATION_STATES:
+            return new
+        moves, seen = entry.suppose_lost(lost, self.host.now(), new=new)
+        self.moves += moves
+        self.observations += seen
+        return False
 
     async def _work_out(self, ask: StepAsk, bound: Bound[Any]) -> StepAsk | CompensateAsk | None:
         step = self.positions.steps.get(ask.position)
