@@ -64,6 +64,10 @@ class HistoryMismatch(Misuse):
     """The workflow's code asks for something else than its recorded history holds."""
 
 
+class MovesRefused(Misuse):
+    """The ledger refuses again and again what a run's own worker writes: its rows were changed by other hands."""
+
+
 class RepeatedEffect(Misuse):
     """An effect was met twice in one run without an item, or with the same item and other parameters."""
 
