@@ -52,7 +52,7 @@ step nothing:
 step open:                finish done, fail failed, cancel cancelled
 step done:                cancel done
 step failed:              cancel failed, resume open
-step cancelled:           cancel cancelled
+step cancelled:           cancel cancelled, resume open
 signal nothing:
 signal kept:              apply applied, refuse refused
 signal applied:

@@ -162,6 +162,13 @@ async def races(run: Run, name: str) -> str:
 
 
 @workflow()
+async def either(run: Run, name: str) -> str:
+    """Waits for word while an effect is under way."""
+    await run.race(run.do(alpha(order(name, "alpha"))), run.wait("go", str))
+    return "either"
+
+
+@workflow()
 async def undone(run: Run, name: str) -> str:
     await run.do(alpha(order(name, "alpha")))
     await run.do(beta(order(name, "beta")))
@@ -207,6 +214,6 @@ async def answers(run: Run, name: str) -> str:
 
 
 WORKFLOWS = [
-    plain, two, asked, blind, once, twice, big, policed, missing, mixed, abreast, waits, expires, races, undone,
+    plain, two, asked, blind, once, twice, big, policed, missing, mixed, abreast, waits, expires, races, either, undone,
     undone_blindly, undone_on_cancel, slow, steadily, answers,
 ]  # fmt: skip

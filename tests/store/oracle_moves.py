@@ -38,6 +38,7 @@ OPERATION = {
 STEP = {
     "open": [("finish", "done"), ("fail", "failed"), ("cancel", "cancelled"), ("note", "open")],
     "failed": [("resume", "open")],
+    "cancelled": [("resume", "open")],
 }
 RUN = {
     "ready": ["held", "cancelling", "terminated"],

@@ -322,7 +322,8 @@ STEP = Table(
         _S.OPEN: {_SE.FINISH: _S.DONE, _SE.FAIL: _S.FAILED, _SE.CANCEL: _S.CANCELLED},
         _S.DONE: {_SE.CANCEL: _S.DONE},
         _S.FAILED: {_SE.CANCEL: _S.FAILED, _SE.RESUME: _S.OPEN},
-        _S.CANCELLED: {_SE.CANCEL: _S.CANCELLED},
+        # Withdrawn by a completion that a resume has taken back, and asked for again.
+        _S.CANCELLED: {_SE.CANCEL: _S.CANCELLED, _SE.RESUME: _S.OPEN},
     },
 )
 

@@ -26,7 +26,7 @@ from fencepost.core.driver import Driver
 from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
 from fencepost.core.records import History, Operation
-from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState
+from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState, StepState
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import work_out
 from fencepost.effects.entry import Entry, Owner
@@ -317,6 +317,9 @@ class Execution:
 
     async def _work_out(self, ask: StepAsk, bound: Bound[Any]) -> StepAsk | CompensateAsk | None:
         step = self.positions.steps.get(ask.position)
+        if step is not None and step.state is StepState.CANCELLED:
+            self.positions.reopen(step, self.host.now())
+            self.moves += self.positions.flush()
         run = self.history.run
         needs = work_out(
             step, bound, ask.position, run.no, self.owner, self.host, lambda: self._number_for(ask.position),
