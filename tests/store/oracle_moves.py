@@ -33,7 +33,7 @@ OPERATION = {
     "unknown": [("apply", "succeeded"), ("release", "reserved"), ("refuse", "failed"), ("lose", "unknown")],
     "succeeded": [("contradict", "succeeded")],
     "failed": [("retry", "reserved"), ("contradict", "failed")],
-    "cancelled": [("contradict", "cancelled")],
+    "cancelled": [("contradict", "cancelled"), ("reserve", "reserved")],
 }
 STEP = {
     "open": [("finish", "done"), ("fail", "failed"), ("cancel", "cancelled"), ("note", "open")],

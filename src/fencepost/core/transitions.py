@@ -211,6 +211,7 @@ OPERATION = Table(
             _OE.CONTRADICT: _O.FAILED,
         },
         _O.CANCELLED: {
+            _OE.RESERVE: _O.RESERVED,  # its workflow asks for it after all
             _OE.TAKE_OVER: _O.CANCELLED,
             _OE.CANCEL: _O.CANCELLED,
             _OE.CONTRADICT: _O.CANCELLED,
