@@ -388,11 +388,21 @@ class App:
 
     @asynccontextmanager
     async def worker(self, *, runs_max: int = 1_000) -> AsyncIterator[Worker]:
-        """Work on runs of this app's workflows while inside; drain on the way out."""
+        """Work on runs of this app's workflows while inside; drain on the way out.
+
+        Raises:
+            Misuse: this app has a worker already; two would share a lease, and each believe the other's runs its own.
+            StoreUnavailable: the ledger refuses the worker's lease; after a failed sync also on the way out.
+        """
+        if self._workers:
+            raise Misuse(
+                "this app has a worker already",
+                hint="one worker lives many runs side by side (runs_max=); for another one make another App",
+            )
         worker = Worker(self.host, lease_length=self._lease_length, margin=self._margin, runs_max=runs_max)
-        async with worker.running():
-            self._workers.append(worker)
-            try:
+        self._workers.append(worker)
+        try:
+            async with worker.running():
                 yield worker
-            finally:
-                self._workers.remove(worker)
+        finally:
+            self._workers.remove(worker)
