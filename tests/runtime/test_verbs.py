@@ -16,6 +16,7 @@ from fencepost.core.transitions import RUN, RunEvent
 from fencepost.effects.call import Call
 from fencepost.effects.declare import compute
 from fencepost.runtime import applicable, verbs
+from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import (
@@ -171,22 +172,34 @@ async def test_what_happened_without_a_result_holds_the_run_until_somebody_gives
 
 
 @played
-async def test_a_verb_without_who_or_why_is_refused(db):
+async def test_a_verb_without_who_or_why_is_refused_with_a_row(db):
     async with working(db, three_steps) as app:
         await held(app)
         for missing in ({"by": " "}, {"reason": ""}):
             with pytest.raises(Misuse):
                 await verb(app, verbs.resume, "r", **missing)
-        assert rows(app) == []
+        assert rows(app) == [("resume", "refused")] * 2
+        assert "needs who does it and why" in app.store.audits("default", "r")[0].reason
 
 
 @played
-async def test_a_verb_on_a_step_that_does_not_exist_says_which_there_are(db):
+async def test_a_verb_on_a_step_that_does_not_exist_says_which_there_are_and_leaves_a_row(db):
     async with working(db, three_steps) as app:
         await held(app)
         with pytest.raises(Misuse) as refused:
             await verb(app, verbs.settle, "r", step="twice", happened=True)
         assert "once" in refused.value.hint
+        assert rows(app) == [("settle", "refused")]
+
+
+@played
+async def test_a_verb_from_an_app_that_lacks_the_effect_is_refused_with_a_row(db):
+    async with working(db, three_steps) as app:
+        await held(app)
+        async with App(db, workflows=[]) as other:
+            with pytest.raises(Misuse, match="no workflow of this app"):
+                await verb(other, verbs.settle, "r", step="once", happened=True)
+        assert rows(app) == [("settle", "refused")]
 
 
 @played

@@ -1,7 +1,8 @@
 """What a person may do to a run: each verb one transaction, with the guards that automatic recovery obeys, audited.
 
 A verb reads the run under the write lock, checks the law and the row version the person saw, changes it and writes one
-audit row, all at once. A verb that does not apply raises `VerbRefused`, changes nothing, and leaves a row too. Screens
+audit row, all at once. A verb that does not apply raises `VerbRefused`, changes nothing, and leaves a row too, as does
+one that was called wrongly. Screens
 and the command line call these functions and no others; the states are in `core.transitions`.
 """
 
@@ -58,10 +59,10 @@ def _perform(
     override: bool = False,
 ) -> History:
     """Carry out one verb with its audit row; a refusal is audited as such, and so is an override of the law."""
-    if not by.strip() or not reason.strip():
-        raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"run": run.id})
 
     def decision(history: History, now: int) -> Any:
+        if not by.strip() or not reason.strip():
+            raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"run": run.id})
         if version is not None and version != history.run.version:
             raise VerbRefused(
                 "the run has changed since you looked at it", hint="look again, then decide", ids={"run": run.id}
@@ -79,7 +80,7 @@ def _perform(
 
     try:
         return store.decide(run.no, decision)
-    except VerbRefused as refused:
+    except Misuse as refused:
         history = store.load(run.no)
         step, item = operation or (None, None)
         same = audit.summary(history.run)
