@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 from fencepost.core.duration import SECOND, spelled
-from fencepost.core.errors import DeclarationError, LeaseLost, StoreUnavailable
+from fencepost.core.errors import DeclarationError, LeaseLost, StoreFailed, StoreUnavailable
 from fencepost.core.records import Lease
 from fencepost.core.states import LeaseState
 from fencepost.effects.deadline import boot_now
@@ -122,6 +122,9 @@ class LeaseHolder:
         now = self.store.now()
         try:
             renewed = self.store.renew_lease(self.id, now=now, expires_at=now + self.length)
+        except StoreFailed as error:
+            self.give_up(f"the ledger failed: {error}")
+            return False
         except StoreUnavailable:
             return True  # tried again at the next turn; sends stop by themselves at the margin
         if renewed:

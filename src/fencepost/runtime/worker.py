@@ -121,6 +121,10 @@ class Worker:
         try:
             while not self._stopping:
                 await self._turn()
+        except Exception as error:
+            # Said now: whoever entered `running` hears of it only on the way out.
+            LOG.critical("this worker has ended, and its process sends nothing more: %s", error)
+            raise
         finally:
             for execution in self._lives.values():
                 execution.draining = True
