@@ -140,7 +140,7 @@ async def test_a_blocking_call_from_a_thread_works_beside_a_worker_on_this_loop(
     async with working(db, one) as app:
 
         def call() -> str:
-            return app.sync.start(one, "a", id="r").result(within=10)
+            return app.sync.start(one, "a", id="r").result(within="10s")
 
         assert await asyncio.wait_for(asyncio.to_thread(call), 15) == "made a"
         assert await (await app.handle("r")).result() == "made a"
@@ -153,13 +153,13 @@ async def test_many_threads_start_runs_beside_a_worker_on_this_loop(db):
         results: list[str] = []
 
         def call(number: int) -> None:
-            results.append(app.sync.start(one, f"{number}", id=f"r{number}").result(within=15))
+            results.append(app.sync.start(one, f"{number}", id=f"r{number}").result(within="15s"))
 
         threads = [threading.Thread(target=call, args=(number,)) for number in range(10)]
         for thread in threads:
             thread.start()
         handles = [await app.start(one, f"{number}", id=f"r{number}") for number in range(10)]
-        assert [await handle.result(within=15) for handle in handles] == [f"made {number}" for number in range(10)]
+        assert [await handle.result(within="15s") for handle in handles] == [f"made {number}" for number in range(10)]
         for thread in threads:
             await asyncio.to_thread(thread.join, 20)
         assert sorted(results) == sorted(f"made {number}" for number in range(10))

@@ -5,10 +5,11 @@ Cancel, terminate and compensate have files of their own.
 
 import asyncio
 import json
+from datetime import timedelta
 
 import pytest
 
-from fencepost.core.errors import Misuse, RunFailed, RunHeld, VerbRefused
+from fencepost.core.errors import DeclarationError, Misuse, RunFailed, RunHeld, VerbRefused
 from fencepost.core.records import History
 from fencepost.core.records import Run as RunRecord
 from fencepost.core.states import OperationState, RunState
@@ -129,8 +130,10 @@ async def test_a_handle_of_a_run_that_was_held_waits_for_what_it_does_since(db):
             await handle.result()
         await verb(app, verbs.settle, "r", step="once", happened=True, result='"seen"')
         await gate.reached.wait()
-        with pytest.raises(TimeoutError):
-            await handle.result(within=0.1)
+        with pytest.raises(TimeoutError, match="is running after 100ms"):
+            await handle.result(within=timedelta(milliseconds=100))
+        with pytest.raises(DeclarationError, match="within is 20, which is not a duration"):
+            await handle.result(within=20)
         gate.opened.set()
         assert await handle.result() == "seen, made two"
 

@@ -10,6 +10,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from fencepost.core.duration import SECOND, microseconds, spelled
 from fencepost.core.errors import (
     CompensationIncomplete,
     ErrorRecord,
@@ -24,6 +25,7 @@ from fencepost.core.records import Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
 
 if TYPE_CHECKING:
+    from fencepost.effects.declare import Duration
     from fencepost.effects.values import Door
     from fencepost.runtime.app import App
 
@@ -95,22 +97,23 @@ class Handle(Generic[R_co]):
         """What the ledger says now."""
         return (await self._app._find(self.id)).state  # noqa: SLF001 - app and handle are one thing in two files
 
-    async def result(self, *, within: float | None = None) -> R_co:
+    async def result(self, *, within: Duration | None = None) -> R_co:
         """Wait until the run has ended and return its result.
 
-        `within`: seconds; raises `TimeoutError` after that, which changes nothing for the run.
+        `within`: a duration, such as "20s"; raises `TimeoutError` after that, which changes nothing for the run.
 
         Raises:
             RunHeld: it waits for a person; the hint names the verbs.
             RunFailed, RunCancelled, RunTerminated, CompensationIncomplete: how else it ended.
         """
+        limit = None if within is None else microseconds(within, what="within")
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(None if limit is None else limit / SECOND):
                 run = await self._left()
         except TimeoutError:
             state = await self.state()
             raise TimeoutError(
-                f"run {self.id} is {state} after {within} s and goes on by itself (is a worker running?)"
+                f"run {self.id} is {state} after {spelled(limit or 0)} and goes on by itself (is a worker running?)"
             ) from None
         return self._read(run)
 

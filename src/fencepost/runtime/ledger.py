@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any, Self, TypeVar
 
-from fencepost.core.duration import SECOND, microseconds
 from fencepost.core.errors import InProgress, Misuse, RunFailed, StepFailed
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.outside import Target
@@ -74,7 +73,7 @@ class Ledger:
         await self._work()
         handle = await self.app.start(declared, *bound.args, id=operation, on_behalf_of=on_behalf_of, **bound.kwargs)
         try:
-            return await handle.result(within=microseconds(within, what="within") / SECOND)  # type: ignore[no-any-return]  # the effect's R
+            return await handle.result(within=within)  # type: ignore[no-any-return]  # the effect's R
         except TimeoutError:
             raise InProgress(
                 f"{operation!r} is still being performed", hint="ask again later", ids={"operation": operation}
