@@ -5,7 +5,15 @@ import threading
 
 import pytest
 
-from fencepost.core.errors import InProgress, Misuse, RunFailed, RunHeld, RunInputMismatch, StepFailed
+from fencepost.core.errors import (
+    InProgress,
+    Misuse,
+    RunFailed,
+    RunHeld,
+    RunInputMismatch,
+    StepFailed,
+    StoreUnavailable,
+)
 from fencepost.core.states import RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import compute
@@ -175,3 +183,30 @@ async def test_a_workflow_that_failed_says_so_through_its_handle(db):
     async with working(db, failing) as app:
         with pytest.raises(RunFailed, match="a fault"):
             await (await app.start(failing, id="r")).result()
+
+
+@played
+async def test_a_closed_ledger_performs_nothing_and_opens_no_file(db):
+    ledger = Ledger(db)
+    assert await ledger.perform(keyed("a"), operation="one") == "made a"
+    await ledger.close()
+    with pytest.raises(Misuse, match="is closed"):
+        await ledger.perform(keyed("b"), operation="two")
+    with pytest.raises(Misuse, match="is closed"):
+        await ledger.app.cancel("one", by="ann", reason="too late")
+    with pytest.raises(Misuse, match="is closed"):
+        await ledger.app.show("one")
+    assert ledger.app._host is None
+    assert target.requests == ["a"]
+    async with ledger:
+        assert await ledger.perform(keyed("b"), operation="two") == "made b"
+
+
+@played
+async def test_a_ledger_that_could_not_be_opened_at_first_performs_once_it_can(tmp_path):
+    folder = tmp_path / "later"
+    async with Ledger(f"sqlite:///{folder / 'ledger.db'}") as ledger:
+        with pytest.raises(StoreUnavailable):
+            await ledger.perform(keyed("a"), operation="one")
+        folder.mkdir()
+        assert await ledger.perform(keyed("a"), operation="one", within="10s") == "made a"
