@@ -13,8 +13,11 @@ from fencepost.effects.failures import error_record
 
 
 def failure_text(error: BaseException) -> str:
-    """The error's record as JSON for the ledger, with the positions of the steps whose failures it consists of."""
-    record = json.loads(error_record(error).as_text())
+    """The error's record as JSON for the ledger, with the positions of the steps whose failures it consists of.
+
+    A step's failure that the workflow let through is recorded as what it was, not as the exception that carried it.
+    """
+    record = json.loads((error.record if isinstance(error, StepFailed) else error_record(error)).as_text())
     steps = list(dict.fromkeys(_positions(error)))
     return json.dumps({**record, "steps": steps} if steps else record)
 

@@ -23,6 +23,7 @@ from fencepost.core.errors import (
 )
 from fencepost.core.records import Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
+from fencepost.runtime.blame import blamed
 
 if TYPE_CHECKING:
     from fencepost.effects.declare import Duration
@@ -132,7 +133,7 @@ class Handle(Generic[R_co]):
     def _read(self, run: Run) -> R_co:
         ids = {"run": run.id}
         error = None if run.error is None else ErrorRecord.from_text(run.error)
-        told = f"{error.class_name}: {error.message}" if error is not None else ""
+        told = error.said if error is not None else ""
         match run.state:
             case RunState.COMPENSATED if run.result is None:
                 raise _without_result(run, told)
@@ -146,6 +147,7 @@ class Handle(Generic[R_co]):
                     ids=ids | ({"step": str(hold["step"])} if hold.get("step") else {}),
                 )
             case RunState.FAILED:
+                ids |= _step_blamed(run)
                 failed = RunFailed(told, hint="its effects stand; resume it after a fix, or compensate it", ids=ids)
                 raise failed from (None if error is None else StepFailed(error, ids=ids))
             case RunState.CANCELLED:
@@ -162,6 +164,12 @@ class Handle(Generic[R_co]):
             return None  # type: ignore[return-value]  # a workflow of another process, or one without result
         result: Any = self._results.decode(run.result)
         return result  # type: ignore[no-any-return]  # the door reads R
+
+
+def _step_blamed(run: Run) -> dict[str, str]:
+    """The step whose failure ended the run, where it is one."""
+    steps = blamed(run.error)
+    return {"step": steps.pop()} if len(steps) == 1 else {}
 
 
 def _without_result(run: Run, told: str) -> RunEnded:
