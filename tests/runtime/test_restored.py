@@ -125,7 +125,7 @@ async def deliver(app: App, flow: Workflow, *names: str) -> list[str]:
         handle = await app.start(flow, name, id=name)
         await app.signal(name, "go on", True, id="s-1", sender="anna")
         try:
-            ends.append(await handle.result(within=20))
+            ends.append(await handle.result(within="20s"))
         except RunHeld as held:
             ends.append(f"held: {held}")
     return ends

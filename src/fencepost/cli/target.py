@@ -163,8 +163,6 @@ def opened(app: App) -> Iterator[App]:
         StoreUnavailable: there is no file, or an empty one. Reading must not create an empty ledger that then looks
             like the real one.
     """
-    import asyncio
-
     from fencepost.store.open import path_of
 
     path = path_of(app.url)
@@ -172,10 +170,8 @@ def opened(app: App) -> Iterator[App]:
         raise _no_ledger("there is no ledger here", path)
     if schema_at(path) == 0:
         raise _no_ledger("this file is empty, and no ledger", path)
-    try:
+    with app.sync:
         yield app
-    finally:
-        asyncio.run(app.close())
 
 
 def _no_ledger(message: str, path: str) -> StoreUnavailable:

@@ -67,6 +67,8 @@ class Result:
 
 
 _NOTHING = Result()
+_KNOWN_FOR_GOOD = FINAL_OPERATION_STATES - {OperationState.CANCELLED}
+"""Nothing is ever sent from these; what was taken back may be asked for again, after the pause that it was in."""
 
 
 class Entry:
@@ -251,7 +253,7 @@ class Entry:
         operation = self.operation
         operation.state = state
         operation.changed_at = now
-        operation.not_before = None if state in FINAL_OPERATION_STATES else outcome.not_before
+        operation.not_before = outcome.not_before if state not in _KNOWN_FOR_GOOD else None
         if outcome.result is not None:
             operation.result = outcome.result
         if outcome.error is not None:
@@ -269,7 +271,11 @@ class Entry:
 
     def withdraw(self, now: int) -> list[Move]:
         """Take a reserved operation back: nothing was sent, or every attempt is proved not applied."""
-        return [self.move(Event.CANCEL, now)]
+        return [self.move(Event.CANCEL, now, Result(not_before=self.operation.not_before))]
+
+    def ask_again(self, now: int) -> MoveOperation:
+        """Intend an operation again that was taken back; what it has used of its budget and its pause counts on."""
+        return self.move(Event.RESERVE, now, Result(not_before=self.operation.not_before))
 
     def postpone(self, until: int, now: int) -> MoveOperation:
         """Keep the state and write down when to go on."""

@@ -174,7 +174,7 @@ class Performance:
     def go_on(self) -> Generator[Need, Any, Conclusion]:
         """Lead an operation that has a row, from whatever state it is in."""
         entry = self.entry
-        while True:
+        while not self._is_nobodys():
             concluded: Conclusion | None = None
             match decide(entry.operation, entry.contract, self._moment()):
                 case Dispatch():
@@ -193,6 +193,15 @@ class Performance:
                     return (yield from self._recorded())
             if concluded is not None:
                 return concluded
+        self.moves += entry.withdraw(self.clock.now())
+        return Conclusion(self._flush(), self._seen())
+
+    def _is_nobodys(self) -> bool:
+        """Whether nothing of it is on its way, and no branch of the workflow waits for it any more (`protocol` F4)."""
+        operation = self.entry.operation
+        if operation.state is not OperationState.RESERVED or operation.conflict:
+            return False
+        return operation.compensates is None and self.delivery(self.position) is None
 
     def _dispatch(self) -> Generator[Need, Any, Conclusion | None]:
         """Send the next attempt; None: not concluded, decide again."""
