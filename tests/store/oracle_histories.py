@@ -171,12 +171,12 @@ class History:
         right = book["generation"]
         stale = self.draw.choice([number for number in range(right + 2) if number != right])
         self.note("claim as of", no, stale)
-        with store._writing():
+        with store._writing() as work:
             claims = [(stale, book["state"]), (right, "ready" if book["state"] != "ready" else "waiting")]
             for generation, state in claims:
                 values = {"run": no, "generation": generation, "expected": state, "lease": lease, "now": now}
-                assert store._change("claim_run", **values) == 0, "a claim of what is over"
-            assert store._change("take_over_operations", run=no, generation=stale, now=now) == 0, "and its operations"
+                assert work.change("claim_run", **values) == 0, "a claim of what is over"
+            assert work.change("take_over_operations", run=no, generation=stale, now=now) == 0, "and its operations"
 
     # -- steps: signals and decisions -----------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from fencepost.core.errors import FencepostError
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 FREE_BYTES_MIN = 256 * 1024 * 1024
 """Less free space than this is a warning."""
@@ -181,7 +181,7 @@ def _schema(version: int) -> Check:
 # -- the rows ---------------------------------------------------------------------------------------------------------
 
 
-def _rows(store: SqliteStore, namespace: str) -> Iterator[Check]:
+def _rows(store: Store, namespace: str) -> Iterator[Check]:
     yield _clock(store)
     yield _leases(store)
     yield _oldest_unknown(store, namespace)
@@ -189,7 +189,7 @@ def _rows(store: SqliteStore, namespace: str) -> Iterator[Check]:
     yield _audit(store)
 
 
-def _clock(store: SqliteStore) -> Check:
+def _clock(store: Store) -> Check:
     now, latest = store.now(), store.latest()
     if latest > now + SECOND:
         behind = spelled((latest - now) // SECOND * SECOND)
@@ -200,7 +200,7 @@ def _clock(store: SqliteStore) -> Check:
     return Check("clock", OK, f"{instant(now)}, not behind the ledger")
 
 
-def _leases(store: SqliteStore) -> Check:
+def _leases(store: Store) -> Check:
     found, now = store.leases(), store.now()
     overdue = [lease for lease in found if lease.state == "live" and lease.expires_at < now]
     live = [lease for lease in found if lease.state == "live" and lease.expires_at >= now]
@@ -212,7 +212,7 @@ def _leases(store: SqliteStore) -> Check:
     return Check("leases", OK, said if live else "no worker is running")
 
 
-def _oldest_unknown(store: SqliteStore, namespace: str) -> Check:
+def _oldest_unknown(store: Store, namespace: str) -> Check:
     """How long the longest has been unknown, over the runs that can hold one."""
     oldest: tuple[int, str] | None = None
     count = 0
@@ -233,7 +233,7 @@ def _oldest_unknown(store: SqliteStore, namespace: str) -> Check:
     return Check("unknown effects", OK, said)
 
 
-def _unfinished(store: SqliteStore, namespace: str) -> Iterator[int]:
+def _unfinished(store: Store, namespace: str) -> Iterator[int]:
     from fencepost.core.states import ACTIVE_RUN_STATES, RunState
     from fencepost.store.api import RunFilter
 
@@ -245,7 +245,7 @@ def _unfinished(store: SqliteStore, namespace: str) -> Iterator[int]:
             after = page[-1].no
 
 
-def _held(store: SqliteStore, namespace: str) -> Check:
+def _held(store: Store, namespace: str) -> Check:
     from fencepost.store.api import RunFilter
 
     found = store.runs(RunFilter(namespace, "held", None, None, None, _PAGE))
@@ -260,7 +260,7 @@ def _held(store: SqliteStore, namespace: str) -> Check:
     return Check("held runs", OK, "none")
 
 
-def _audit(store: SqliteStore) -> Check:
+def _audit(store: Store) -> Check:
     from fencepost.store.chain import broken_at
 
     rows = store.audits(None, None)

@@ -39,7 +39,7 @@ from fencepost.store.journal import Journal
 from fencepost.store.open import open_store, wall_clock
 
 if TYPE_CHECKING:
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 R = TypeVar("R")
 
@@ -153,7 +153,7 @@ class App:
             )
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """The opened ledger's store."""
         return self.host.store
 

@@ -19,7 +19,7 @@ from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
 from fencepost.runtime.handle import Watchers
 from fencepost.store.journal import Journal
-from fencepost.store.sqlite import SqliteStore
+from fencepost.store.api import Store
 
 if TYPE_CHECKING:
     from fencepost.runtime.lease import LeaseHolder
@@ -31,7 +31,7 @@ class Host:
     """The surroundings of every run in this process, and the clock by which its operations are led."""
 
     namespace: str
-    store: SqliteStore
+    store: Store
     journal: Journal
     lease: LeaseHolder
     outside: Outside

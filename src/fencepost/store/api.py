@@ -1,8 +1,8 @@
 """What the ledger can be asked to do: moves for the journal, verbs for everything rarer.
 
 A *move* changes one row, and names the state it expects and the generation it acts under; the journal commits the
-moves of one run as an all-or-nothing *group*. A *verb* is one transaction of its own. SQLite implements both today;
-a second database implements the same names. Which move to make is decided in `core`; nothing here decides.
+moves of one run as an all-or-nothing *group*. A *verb* is one transaction of its own. SQLite and PostgreSQL
+implement both, with the same names. Which move to make is decided in `core`; nothing here decides.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import Audit, History, Lease, Run, Signal
+from fencepost.store.changes import Changes
 
 
 class NewOperation(NamedTuple):
@@ -298,10 +299,10 @@ class RunFilter(NamedTuple):
 
 
 class Prepared(Protocol):
-    """Groups that are written and not yet committed."""
+    """Groups that are written, or ready to be sent, and not yet committed."""
 
-    def commit(self) -> list[Answer | Started | ValueRefused]:
-        """Make them durable, on any thread; see `Store.commit`."""
+    def commit(self, *, patience: float) -> list[Answer | Started | ValueRefused]:
+        """Make them durable, on any thread; see `Store.commit`. Raises `StoreBusy` to be called again."""
 
 
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
@@ -309,6 +310,9 @@ Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Seq
 
 class Store(Protocol):
     """One ledger. Each verb is one transaction; every call may raise `StoreUnavailable`."""
+
+    probe: Callable[[str], None] | None
+    """Called at fault points; see `faultpoints`."""
 
     def now(self) -> int:
         """The database's clock, microseconds since the Unix epoch; settable in tests."""
@@ -380,8 +384,8 @@ class Store(Protocol):
     def leases(self) -> list[Lease]:
         """Every lease that is live or still owns a run, newest first."""
 
-    def change_mark(self) -> int:
-        """A number that changes when another connection has written; cheap enough to ask often."""
+    def changes(self, told: Callable[[], None]) -> Changes:
+        """Listen for what other processes write; `told` may be called at any time, from any thread. See `changes`."""
 
     def commit(self, entries: Sequence[Group | NewRun], *, patience: float) -> list[Answer | Started | ValueRefused]:
         """Commit groups in one transaction; what became of each, or why the database cannot hold it.
@@ -391,7 +395,7 @@ class Store(Protocol):
         """
 
     def prepare(self, entries: Sequence[Group | NewRun], *, patience: float) -> Prepared:
-        """Do what `commit` does up to the commit itself. The write lock is held until `Prepared.commit`."""
+        """Do what `commit` does up to the commit itself. A write lock is held until `Prepared.commit`."""
 
     def close(self) -> None:
         """Close every connection."""

@@ -1,0 +1,273 @@
+"""The verbs of the store, written once over named statements: leases, runs, claims, signals, decisions, audit.
+
+Each verb is one transaction. The two databases differ in how one begins and commits, in their SQL, and in what must be
+locked where several write at a time: `sqlite` and `postgres`. The journal's commit is `batch`'s part; which move to
+make is decided in `core`.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import fields
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from fencepost.core.errors import LeaseLost, RunNotFound
+from fencepost.core.records import Audit, History, Lease, Run, Signal
+from fencepost.core.transitions import IllegalTransition
+from fencepost.core.waits import NOT_WAITING, RUN_ENDED
+from fencepost.store import faultpoints, rows
+from fencepost.store.api import Decision, Move, NewRun, Observe, RunFilter, Started
+from fencepost.store.chain import chained
+from fencepost.store.queries import Query, Row
+from fencepost.store.statements import Probe, Statements, Work
+
+Result = TypeVar("Result")
+P = ParamSpec("P")
+
+_NO_RUN_HAS_THIS_NUMBER = 2**63 - 1
+_SIGNAL_FIELDS = tuple(field.name for field in fields(Signal))
+
+
+def whole(verb: Callable[Concatenate[Any, P], Result]) -> Callable[Concatenate[Any, P], Result]:
+    """Mark a verb that writes in one transaction: the store may do it again, from its start, if nothing was committed."""
+
+    @wraps(verb)
+    def again(self: Verbs, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        return self._whole(lambda: verb(self, *args, **kwargs))
+
+    return again
+
+
+class Verbs(ABC):
+    """What both stores do alike."""
+
+    probe: Probe | None
+    queries: Mapping[str, Query]
+
+    @abstractmethod
+    def now(self) -> int:
+        """See `Store.now`."""
+
+    def _whole(self, verb: Callable[[], Result]) -> Result:
+        """Do a verb; once more where the database may refuse a transaction for reasons that pass."""
+        return verb()
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Statements]:
+        """A connection to read from, each statement by itself."""
+
+    @abstractmethod
+    def _snapshot(self) -> AbstractContextManager[Statements]:
+        """A connection to read from, all statements from one moment."""
+
+    @abstractmethod
+    def _writing(self, *points: str) -> AbstractContextManager[Work]:
+        """One write transaction, committed on the way out; it passes these fault points from the start."""
+
+    @abstractmethod
+    def _write(self, work: Work, moves: Iterable[Move]) -> Move | None:
+        """Write moves in their own order; the first one whose guard refused, or None."""
+
+    @abstractmethod
+    def _observe(self, work: Work, observations: Sequence[Observe]) -> None:
+        """Append observations."""
+
+    # -- leases ---------------------------------------------------------------------------------------------------
+
+    @whole
+    def take_lease(self, lease: Lease) -> None:
+        """See `Store.take_lease`."""
+        values = {name: getattr(lease, name) for name in self.queries["take_lease"].parameters}
+        with self._writing() as work:
+            work.change("take_lease", **values)
+
+    @whole
+    def renew_lease(self, lease: str, *, now: int, expires_at: int) -> bool:
+        """See `Store.renew_lease`."""
+        with self._writing("lease:live:renew") as work:
+            return work.change("renew_lease", lease=lease, now=now, expires_at=expires_at) == 1
+
+    @whole
+    def end_lease(self, lease: str, *, now: int) -> bool:
+        """See `Store.end_lease`."""
+        with self._writing("lease:live:end") as work:
+            work.announce()
+            return work.change("end_lease", lease=lease, now=now) == 1
+
+    def leases(self) -> list[Lease]:
+        """See `Store.leases`."""
+        return [rows.lease(row) for row in self._read("all_leases")]
+
+    # -- runs -----------------------------------------------------------------------------------------------------
+
+    @whole
+    def start_run(self, new: NewRun) -> Started:
+        """See `Store.start_run`."""
+        with self._writing(faultpoints.of_start(new)) as work:
+            return self._start(work, new)
+
+    def _start(self, work: Work, new: NewRun) -> Started:
+        is_new = work.change("start_run", **new._asdict()) == 1
+        if is_new and new.lease is None:
+            work.announce()
+        found = work.execute("find_run", namespace=new.namespace, id=new.id)
+        return Started(rows.run(found[0]), is_new)
+
+    def find(self, namespace: str, run_id: str) -> Run | None:
+        """See `Store.find`."""
+        found = self._read("find_run", namespace=namespace, id=run_id)
+        return rows.run(found[0]) if found else None
+
+    def runs(self, wanted: RunFilter) -> list[Run]:
+        """See `Store.runs`."""
+        values = wanted._asdict()
+        values["after"] = _NO_RUN_HAS_THIS_NUMBER if wanted.after is None else wanted.after
+        if wanted.state is None:
+            del values["state"]
+        name = "list_runs" if wanted.state is None else "list_runs_in_state"
+        return [rows.run(row) for row in self._read(name, **values)]
+
+    @whole
+    def claim(
+        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int
+    ) -> list[Run]:
+        """See `Store.claim`. Raises `LeaseLost` when the claimer's own lease is over."""
+        due = self.next_wake(workflows, namespace=namespace, margin=margin)
+        if due is None or due > now or limit < 1:
+            # Nothing to do is found out by reading, so that idle workers do not queue for the write lock.
+            return []
+        wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
+        with self._writing() as work:
+            if work.change("expire_leases", now=now, margin=margin):
+                work.passing(["lease:live:expire"])
+            if work.execute("lease_is_live", lease=lease):
+                found = work.execute("orphaned_runs", limit=limit, **wanted)
+                found += work.execute("due_runs", now=now, limit=limit - len(found), **wanted)
+                return [self._claim_one(work, lease, row, now) for row in found]
+        # After the commit, so that the expiry of this very lease stands.
+        raise LeaseLost(
+            "this process's own lease is over, so it may not claim runs",
+            hint="take a new lease",
+            ids={"lease": lease},
+        )
+
+    def _claim_one(self, work: Work, lease: str, due: Row, now: int) -> Run:
+        run, generation, state = due
+        if self.probe is not None:
+            states = [row[0] for row in work.execute("operation_states_of", run=run)]
+            work.passing(faultpoints.of_claim(state, states))
+        changed = work.change("claim_run", run=run, generation=generation, expected=state, lease=lease, now=now)
+        assert changed == 1, "the run was read under the same lock"
+        work.change("take_over_operations", run=run, generation=generation + 1, now=now)
+        return rows.run(work.execute("load_run", run=run)[0])
+
+    def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:
+        """See `Store.next_wake`."""
+        wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
+        asked = [("next_due_run", wanted), ("next_due_lease", {"margin": margin, **wanted})]
+        with self._reading() as reading:
+            found = reading.execute_all(asked)
+        return min((due for ((due,),) in found if due is not None), default=None)
+
+    def load(self, run: int) -> History:
+        """See `Store.load`. Raises `RunNotFound` when no run has this number."""
+        with self._snapshot() as reading:
+            return _history(reading, run)
+
+    @whole
+    def decide(self, run: int, decision: Decision) -> History:
+        """See `Store.decide`. Raises `IllegalTransition` when a move's own guard refuses it."""
+        with self._writing() as work:
+            work.lock("lock_run", run=run)
+            history = _history(work, run)
+            moves, observations, audits = decision(history, self.now())
+            work.passing(faultpoints.of_moves(moves) if self.probe else [])
+            refused = self._write(work, moves)
+            if refused is not None:
+                raise IllegalTransition(
+                    f"{type(refused).__name__} does not fit the row as it is: {refused}",
+                    hint="decide from the history handed in; give each move the generation that it acts under",
+                    ids={"run": history.run.id, "generation": str(history.run.generation)},
+                )
+            self._observe(work, observations)
+            for row in audits:
+                self._append(work, row)
+            if moves:
+                work.announce()
+            return _history(work, run)
+
+    # -- signals --------------------------------------------------------------------------------------------------
+
+    @whole
+    def signal(self, namespace: str, run_id: str, signal: Signal) -> Signal:
+        """See `Store.signal`."""
+        now = self.now()
+        with self._writing() as work:
+            found = work.execute("find_run", namespace=namespace, id=run_id)
+            if not found:
+                raise RunNotFound(
+                    f"no run has the id {run_id!r}",
+                    hint="check the id and the namespace; a signal is only kept for a run that was started",
+                    ids={"namespace": namespace, "run": run_id, "signal": signal.id},
+                )
+            run = found[0][0]
+            # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
+            work.lock("lock_run", run=run)
+            values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
+            if work.change("keep_signal", run=run, now=now, run_ended=RUN_ENDED, not_waiting=NOT_WAITING, **values):
+                work.change("wake_run", run=run, now=now)
+                work.announce()
+            return rows.signal(work.execute("find_signal", run=run, id=signal.id)[0])
+
+    def signalled(self, lease: str) -> list[int]:
+        """See `Store.signalled`."""
+        return [row[0] for row in self._read("signalled_runs", lease=lease)]
+
+    # -- audit ----------------------------------------------------------------------------------------------------
+
+    @whole
+    def audit(self, row: Audit) -> Audit:
+        """See `Store.audit`."""
+        with self._writing() as work:
+            return self._append(work, row)
+
+    def audits(self, namespace: str | None, run_id: str | None) -> list[Audit]:
+        """See `Store.audits`."""
+        if run_id is None:
+            return [rows.audit(row) for row in self._read("all_audits", namespace=namespace)]
+        return [rows.audit(row) for row in self._read("audits_of_run", namespace=namespace, run_id=run_id)]
+
+    def _append(self, work: Work, row: Audit) -> Audit:
+        work.lock("lock_audit")
+        last = work.execute("last_audit_hash")
+        row = chained(row, previous=last[0][0] if last else "")
+        values = {name: getattr(row, name) for name in self.queries["add_audit"].parameters}
+        row.no = work.execute("add_audit", **values)[0][0]
+        return row
+
+    def _read(self, name: str, /, **values: Any) -> list[Row]:
+        with self._reading() as reading:
+            return reading.execute(name, **values)
+
+
+_TABLES_OF_A_RUN = ("load_run", "steps_of", "operations_of", "attempts_of", "observations_of", "signals_of")
+
+
+def _history(reading: Statements, run: int) -> History:
+    found, steps, operations, attempts, observations, signals = reading.execute_all(
+        [(name, {"run": run}) for name in _TABLES_OF_A_RUN]
+    )
+    if not found:
+        raise RunNotFound(f"no run has number {run}", hint="look it up by its id", ids={"run": str(run)})
+    return rows.history(
+        found[0],
+        steps=steps,
+        operations=operations,
+        attempts=attempts,
+        observations=observations,
+        signals=signals,
+    )
