@@ -114,7 +114,88 @@ CREATE TABLE fencepost.step (
     CHECK (state <> 'failed' OR error IS NOT NULL)
 ) WITH (fillfactor = 80);
 
-OPERATION_AND_ATTEMPT
+-- One logical effect. `item` is '' where there is none. Its first attempt stands in the same row: nearly every effect
+-- has no other, so that intent and permission are one row, and a success is one change of it.
+CREATE TABLE fencepost.operation (
+    no bigint GENERATED ALWAYS AS IDENTITY,
+    run bigint NOT NULL REFERENCES fencepost.run (no),
+    step text COLLATE "C" NOT NULL,
+    item text COLLATE "C" NOT NULL,
+    effect text NOT NULL,
+    contract_version bigint NOT NULL,
+    key text COLLATE "C" NOT NULL UNIQUE,
+    key_scheme bigint NOT NULL,
+    scope text NOT NULL,
+    request text NOT NULL,
+    fingerprint text NOT NULL,
+    policy text,
+    state text COLLATE "C" NOT NULL CHECK (
+        state IN ('reserved', 'dispatched', 'unknown', 'succeeded', 'failed', 'cancelled')
+    ),
+    conflict bigint NOT NULL DEFAULT 0 CHECK (conflict IN (0, 1)),
+    attempts bigint NOT NULL CHECK (attempts >= 0),
+    lookups bigint NOT NULL DEFAULT 0,
+    generation bigint NOT NULL,
+    version bigint NOT NULL DEFAULT 0,
+    compensates text,
+    reference text,
+    result text,
+    error text,
+    delivered bigint,
+    delivered_at bigint,
+    not_before bigint,
+    budget_from bigint NOT NULL,
+    reserved_at bigint NOT NULL,
+    changed_at bigint NOT NULL,
+    first_token bigint,
+    first_lease text,
+    first_generation bigint,
+    first_dispatched_at bigint,
+    first_send_by bigint,
+    first_span_ends_at bigint,
+    first_outcome text COLLATE "C" CHECK (first_outcome IN ('applied', 'not applied', 'unresolved')),
+    first_evidence text,
+    first_sends bigint,
+    first_settled_at bigint,
+    PRIMARY KEY (run, step, item),
+    -- Nothing is sent, unknown or succeeded without a counted, timed dispatch.
+    CHECK (state NOT IN ('dispatched', 'unknown', 'succeeded') OR attempts >= 1),
+    CHECK ((attempts = 0) = (first_dispatched_at IS NULL)),
+    CHECK (first_dispatched_at IS NULL OR (
+        first_lease IS NOT NULL AND first_generation IS NOT NULL AND first_send_by IS NOT NULL
+        AND first_span_ends_at IS NOT NULL AND first_outcome IS NOT NULL
+    )),
+    -- Nobody settles an attempt without saying what proves it.
+    CHECK (coalesce(first_outcome, 'unresolved') = 'unresolved' OR (
+        first_evidence IS NOT NULL AND first_settled_at IS NOT NULL
+    )),
+    CHECK ((delivered IS NULL) = (delivered_at IS NULL)),
+    -- A failed operation says why.
+    CHECK (state <> 'failed' OR error IS NOT NULL)
+) WITH (fillfactor = 60);
+
+-- A later dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
+CREATE TABLE fencepost.attempt (
+    run bigint NOT NULL REFERENCES fencepost.run (no),
+    step text COLLATE "C" NOT NULL,
+    item text COLLATE "C" NOT NULL,
+    number bigint NOT NULL CHECK (number >= 2),
+    token bigint,
+    lease text NOT NULL,
+    generation bigint NOT NULL,
+    dispatched_at bigint NOT NULL,
+    send_by bigint NOT NULL,
+    span_ends_at bigint NOT NULL,
+    outcome text COLLATE "C" NOT NULL DEFAULT 'unresolved' CHECK (
+        outcome IN ('applied', 'not applied', 'unresolved')
+    ),
+    evidence text,
+    sends bigint,
+    settled_at bigint,
+    PRIMARY KEY (run, step, item, number),
+    -- Nobody settles an attempt without saying what proves it.
+    CHECK (outcome = 'unresolved' OR (evidence IS NOT NULL AND settled_at IS NOT NULL))
+);
 
 -- Something seen, by whoever saw it, current or stale.
 CREATE TABLE fencepost.observation (
