@@ -39,7 +39,8 @@ from fencepost.effects.outside import Outside
 from fencepost.effects.perform import BUDGET_SPENT, Concluded, Conclusion, Later, Record, Sent, Stopped, Superseded
 from fencepost.effects.policy import Allowed, Refused, Verdict
 from fencepost.effects.rules import Rule, RuleBased
-from fencepost.store.api import Answer, Group, Move, MoveStep, NewRun, OpenStep
+from fencepost.store.api import Answer, Group, NewRun
+from fencepost.store.moves import Move, MoveStep, OpenStep
 from fencepost.store.open import open_store
 from tests.effects.answers_of_models import ModelServer, model_server, refusal
 

@@ -52,7 +52,8 @@ from fencepost.effects.perform import (
 )
 from fencepost.effects.policy import Refused, ask
 from fencepost.effects.tally import Tally
-from fencepost.store.api import Answer, Move, MoveStep, OpenStep
+from fencepost.store.api import Answer
+from fencepost.store.moves import Move, MoveStep, OpenStep
 
 FORMAT_BUDGET_SPENT = "format budget spent"
 INTERRUPTED = SECOND // 2

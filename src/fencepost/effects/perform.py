@@ -33,7 +33,8 @@ from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.entry import Entry, Proof, Result
 from fencepost.effects.failures import error_record
 from fencepost.effects.values import Carried
-from fencepost.store.api import Answer, Move, Observe
+from fencepost.store.api import Answer
+from fencepost.store.moves import Move, Observe
 
 BUDGET_SPENT = "budget spent"
 RESULT_MISSING = "result missing"
@@ -271,7 +272,7 @@ class Performance:
             self.moves += self.entry.settle([proof], now, retryable=False, outcome=outcome)
             return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(refused))
         outcome = Result(result=carried.text, reference=reference, delivered=self.delivery(self.position))
-        self.moves += self.entry.settle([proof], now, retryable=False, outcome=outcome)
+        self.moves += self.entry.succeed(proof, now, outcome)
         if self.entry.operation.conflict:
             return Stopped(self._flush(), self._seen(), HoldReason.CONFLICT.value, "more than one attempt was applied")
         return Concluded(self._flush(), self._seen(), now, carried)

@@ -25,8 +25,9 @@ from fencepost.effects.deliberate import RunBody
 from fencepost.effects.perform import Ask, Conclusion, Load, LookedUp, Need, Record, Rest, Send, Sent
 from fencepost.effects.sending import load_async, look_up_async, run_async
 from fencepost.runtime.late import Report, take_in
-from fencepost.store.api import Answer, Group, Observe
+from fencepost.store.api import Answer, Group
 from fencepost.store.journal import Ticket
+from fencepost.store.moves import Observe
 
 if TYPE_CHECKING:
     from fencepost.effects.entry import Entry, Owner

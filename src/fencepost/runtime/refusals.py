@@ -13,8 +13,9 @@ from itertools import takewhile
 
 from fencepost.core.contract import Contract
 from fencepost.runtime.late import reports_in, take_in
-from fencepost.store.api import Answer, DispatchOperation, Group, Move, MoveRun, NewAttempt, NewOperation, Store
+from fencepost.store.api import Answer, Group, Store
 from fencepost.store.journal import Journal
+from fencepost.store.moves import DispatchOperation, Move, MoveRun, NewAttempt, NewOperation
 
 _BEGINNINGS = (NewOperation, DispatchOperation, NewAttempt, MoveRun)
 

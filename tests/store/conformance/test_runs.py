@@ -137,7 +137,7 @@ def test_somebody_elses_write_is_heard_of(ledger: Ledger) -> None:
 
 def test_the_latest_time_does_not_follow_a_clock_that_is_set_back(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run))
+    ledger.do(run, build.new_operation(run))
     ledger.now = build.NOW - 3_600 * build.SECOND
 
     assert ledger.store.now() == build.NOW - 3_600 * build.SECOND
