@@ -1,7 +1,9 @@
-"""The `ledger` fixture: one store under a clock that the test sets, once per backend."""
+"""The `ledger` fixture: one store under a clock that the test sets, once per backend.
+
+On PostgreSQL where `make test-services` asks for it (`tests.services.wanted`).
+"""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +13,16 @@ from fencepost.core.records import History, Run
 from fencepost.store.api import Answer, Store
 from fencepost.store.moves import Move, Observe
 from fencepost.store.open import open_store
+from tests.services import wanted
 from tests.store import build
+
+Connect = Callable[..., Store]
 
 
 class Ledger:
     """A store, its clock, and the few steps that most tests begin with."""
 
-    def __init__(self, connect: Callable[..., Store]) -> None:
+    def __init__(self, connect: Connect) -> None:
         self.now = build.NOW
         self._connect = connect
         self._open: list[Store] = []
@@ -56,15 +61,23 @@ class Ledger:
             store.close()
 
 
-def _sqlite(folder: Path) -> Callable[..., Store]:
-    return lambda **options: open_store(f"sqlite:///{folder / 'ledger.db'}", **options)
+def _sqlite(request: pytest.FixtureRequest) -> Connect:
+    file = request.getfixturevalue("tmp_path") / "ledger.db"
+    return lambda **options: open_store(f"sqlite:///{file}", **options)
 
 
-BACKENDS: dict[str, Callable[[Path], Callable[..., Store]]] = {"sqlite": _sqlite}
+def _postgres(request: pytest.FixtureRequest) -> Connect:
+    url = request.getfixturevalue("postgres").url()
+    return lambda **options: open_store(url, **options)
+
+
+BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Connect]] = {"sqlite": _sqlite}
+if wanted.are_wanted():
+    BACKENDS["postgres"] = _postgres
 
 
 @pytest.fixture(params=sorted(BACKENDS))
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
-    made = Ledger(BACKENDS[request.param](tmp_path))
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    made = Ledger(BACKENDS[request.param](request))
     yield made
     made.close()

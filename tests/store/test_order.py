@@ -8,7 +8,8 @@ import pytest
 from fencepost.core.records import Run
 from fencepost.core.states import RunState
 from fencepost.store.api import Group
-from fencepost.store.batch import Writer, keeps_order
+from fencepost.store.batch import Writer
+from fencepost.store.groups import keeps_order
 from fencepost.store.moves import Move
 from fencepost.store.open import open_store
 from fencepost.store.sqlite import SqliteStore

@@ -18,8 +18,8 @@ from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
 from fencepost.runtime.handle import Watchers
-from fencepost.store.journal import Journal
 from fencepost.store.api import Store
+from fencepost.store.journal import Journal
 
 if TYPE_CHECKING:
     from fencepost.runtime.lease import LeaseHolder

@@ -1,7 +1,7 @@
 """What the ledger can be asked to do: moves for the journal, verbs for everything rarer.
 
-from fencepost.core.states import Outcome
-from fencepost.store.changes import Changes
+The journal commits the moves of one run as an all-or-nothing *group*; a *verb* is one transaction of its own. Each
+database implements the same names. What a move is says `moves`; which one to make is decided in `core`, never here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import Audit, History, Lease, Run, Signal
-from fencepost.core.states import Outcome
 from fencepost.store.changes import Changes
+from fencepost.store.moves import Move, Observe
 
 
 class Answer(StrEnum):

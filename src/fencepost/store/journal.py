@@ -25,8 +25,8 @@ from fencepost.core.errors import FencepostError, StoreBusy, StoreFailed, StoreU
 from fencepost.store.api import Answer, Group, NewRun, Started
 
 if TYPE_CHECKING:
-    from fencepost.store.batch import Outcome
     from fencepost.store.faultpoints import Probe
+    from fencepost.store.groups import Outcome
 
 _log = logging.getLogger(__name__)
 

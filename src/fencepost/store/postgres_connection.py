@@ -13,12 +13,14 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.store.queries import Row
 
 if TYPE_CHECKING:
-    from psycopg import pq
+    from psycopg.pq.abc import PGconn, PGresult
 
 Step = tuple[str, Sequence[Any]]
 """A statement with `$n` placeholders, and its parameters."""
@@ -32,10 +34,21 @@ LOST = "08000"
 UNENCODABLE = "22P05"
 """PostgreSQL's code for a text that it cannot hold."""
 
+# A statement that was prepared is not there, or is there although nobody prepared it here.
+_NOT_PREPARED = frozenset({"26000", "42P05"})
+
 _INTEGERS = frozenset({20, 21, 23})  # the types int8, int2 and int4
 _BOOLEAN = 16
 _COMMAND_OK, _TUPLES_OK, _PIPELINE_SYNC, _PIPELINE_ABORTED = 1, 2, 10, 11
 _IDLE, _IN_ERROR = 0, 3
+
+
+@dataclass(slots=True)
+class Mark:
+    """How a connection numbers its commits: `number` is the last that is known to have happened."""
+
+    id: str = field(default_factory=lambda: token_hex(8))
+    number: int = 0
 
 
 class PostgresError(Exception):
@@ -54,13 +67,6 @@ class Result(NamedTuple):
     changed: int
 
 
-class Notice(NamedTuple):
-    """What another connection told those who listen."""
-
-    channel: str
-    message: str
-
-
 class PostgresConnection:
     """One connection, used by one thread at a time, in autocommit mode until BEGIN.
 
@@ -68,9 +74,10 @@ class PostgresConnection:
     connection; without, nothing is left behind on the server between transactions.
     """
 
-    def __init__(self, inner: pq.PGconn, *, patience: float, prepares: bool) -> None:
+    def __init__(self, inner: PGconn, *, patience: float, prepares: bool) -> None:
         self.patience = patience
         self.prepares = prepares
+        self.mark = Mark()
         self.round_trips = 0
         self._inner = inner
         self._prepared: dict[str, bytes] = {}
@@ -134,6 +141,11 @@ class PostgresConnection:
         except OperationalError as error:
             raise self._lost(error) from error
 
+    def forget_prepared(self, code: str) -> None:
+        """Prepare nothing any more if that is what was refused: a pooler gives each transaction another server."""
+        if code in _NOT_PREPARED:
+            self.prepares = False
+
     def run_script(self, script: str) -> None:
         """Run several statements as one text, which takes no parameters; within the transaction that is open."""
         from psycopg import OperationalError
@@ -149,23 +161,32 @@ class PostgresConnection:
         if result.status not in (_COMMAND_OK, _TUPLES_OK):
             raise _refusal(result)
 
-    def notices(self, seconds: float) -> list[Notice]:
-        """What others have told since the last call; waits up to `seconds` for the first."""
+    def notices(self) -> list[str]:
+        """The messages that others have told since the last call; does not wait."""
         from psycopg import OperationalError
 
         try:
-            found = self._notices()
-            if not found and self._poll.poll(max(0, round(seconds * 1000))):
-                self._inner.consume_input()
-                found = self._notices()
+            self._inner.consume_input()
         except OperationalError as error:
             raise self._lost(error) from error
+        found = []
+        while (told := self._inner.notifies()) is not None:
+            found.append(told.extra.decode())
         return found
+
+    def fileno(self) -> int:
+        """What to wait for with `select`."""
+        return self._inner.socket
 
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open, also one that can only be ended."""
         return not self.closed and self._inner.transaction_status != _IDLE
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it waits for no answer."""
+        return not self._sent
 
     @property
     def closed(self) -> bool:
@@ -192,7 +213,7 @@ class PostgresConnection:
     # -- the protocol ---------------------------------------------------------------------------------------------
 
     def _lost(self, error: Exception) -> PostgresError:
-        """libpq itself gave up: the socket is gone, or the protocol broke."""
+        """Libpq itself gave up: the socket is gone, or the protocol broke."""
         self.close()
         return PostgresError(LOST, str(error))
 
@@ -232,7 +253,7 @@ class PostgresConnection:
                 return self._answers()
             self._take(result)
 
-    def _take(self, result: pq.abc.PGresult | None) -> None:
+    def _take(self, result: PGresult | None) -> None:
         if result is None:
             self._sent.popleft()  # the end of one statement's answers
         elif result.status in (_COMMAND_OK, _TUPLES_OK):
@@ -257,12 +278,6 @@ class PostgresConnection:
             return False
         self._poll.modify(self._inner.socket, events)
         return bool(self._poll.poll(left * 1000))
-
-    def _notices(self) -> list[Notice]:
-        found = []
-        while (told := self._inner.notifies()) is not None:
-            found.append(Notice(told.relname.decode(), told.extra.decode()))
-        return found
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
@@ -303,7 +318,7 @@ def _reader(type_: int) -> Callable[[bytes], Any]:
     return _truth if type_ == _BOOLEAN else _text
 
 
-def _read(result: pq.abc.PGresult) -> Result:
+def _read(result: PGresult) -> Result:
     changed = result.command_tuples or 0
     columns = range(result.nfields)
     if not columns:
@@ -317,7 +332,7 @@ def _read(result: pq.abc.PGresult) -> Result:
     return Result(rows, changed)
 
 
-def _refusal(result: pq.abc.PGresult) -> PostgresError:
+def _refusal(result: PGresult) -> PostgresError:
     from psycopg import pq
 
     def told(field: int) -> str | None:

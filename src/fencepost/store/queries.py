@@ -20,7 +20,7 @@ _PARAMETER = re.compile(r"(?<![:\w]):(?P<name>[a-z_]+)")
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 
 SCHEMA = "fencepost"
-_SCHEMA = re.compile(r"\bfencepost(?=\.)|(?<=SCHEMA IF NOT EXISTS )fencepost\b")
+_SCHEMA = re.compile(r"\bfencepost(?=\.)|(?<=CREATE SCHEMA )fencepost\b")
 
 Row = tuple[Any, ...]
 

@@ -1,11 +1,11 @@
 """The server's clock, read without asking the server: an offset to this machine's boot-time clock, kept right by use.
 
 The store's clock is the database's, and it is asked several times a step. So each transaction brings the server's time
-along in a round trip that is made anyway. A reading that was taken somewhere between `before` and `after` says that the
-offset lies between two bounds: an offset within them is left as it is, one outside is moved to the nearer bound. Nothing
-rests on this machine's wall clock, and the error is at most half of the fastest round trip plus what the two clocks
-drift apart between two readings, which a worker takes every few seconds. A server whose clock was set, or that another
-took the place of, is followed at the next reading; the highest stored time is `Store.latest`'s matter.
+along in a round trip that is made anyway. A reading that was taken between two readings of the boot-time clock puts the
+offset between two bounds: an offset within them is left as it is, one outside is moved to the nearer bound. This
+machine's wall clock has no part in it, and the error is at most half of the fastest round trip plus what the two clocks
+drift apart between two readings, which a worker takes every few seconds. A server whose clock was set, or whose place
+another took, is followed at the next reading; the highest stored time is `Store.latest`'s matter.
 
 What the boot-time clock cannot see is a virtual machine that was paused as a whole: until the next reading the time is
 then too early. No lease outlives that, and the limits page says it.

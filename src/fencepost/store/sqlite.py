@@ -15,11 +15,13 @@ from typing import Any
 
 from fencepost.core.errors import StoreBusy, StoreFailed, StoreUnavailable
 from fencepost.store import faultpoints
-from fencepost.store.api import Answer, Group, Move, NewRun, Observe
-from fencepost.store.batch import Outcome, Writer
+from fencepost.store.api import Answer, Group, NewRun
+from fencepost.store.batch import Writer
 from fencepost.store.changes import Looked
 from fencepost.store.connection import Connection, SqliteError
 from fencepost.store.failures import unavailable
+from fencepost.store.groups import Outcome
+from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Row, load
 from fencepost.store.statements import Probe, Statements, Work
 from fencepost.store.transaction import Patience, begin, commit, roll_back, when_free

@@ -20,10 +20,11 @@ from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
 from fencepost.store import faultpoints, rows
-from fencepost.store.api import Decision, Move, NewRun, Observe, RunFilter, Started
+from fencepost.store.api import Decision, NewRun, RunFilter, Started
 from fencepost.store.chain import chained
+from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Query, Row
-from fencepost.store.statements import Probe, Statements, Work
+from fencepost.store.statements import Probe, Statements, Wanted, Work
 
 Result = TypeVar("Result")
 P = ParamSpec("P")
@@ -33,7 +34,7 @@ _SIGNAL_FIELDS = tuple(field.name for field in fields(Signal))
 
 
 def whole(verb: Callable[Concatenate[Any, P], Result]) -> Callable[Concatenate[Any, P], Result]:
-    """Mark a verb that writes in one transaction: the store may do it again, from its start, if nothing was committed."""
+    """Mark a verb as one transaction: the store may do it again from its start, if nothing was committed."""
 
     @wraps(verb)
     def again(self: Verbs, /, *args: P.args, **kwargs: P.kwargs) -> Result:
@@ -98,6 +99,7 @@ class Verbs(ABC):
             work.announce()
             return work.change("end_lease", lease=lease, now=now) == 1
 
+    @whole
     def leases(self) -> list[Lease]:
         """See `Store.leases`."""
         return [rows.lease(row) for row in self._read("all_leases")]
@@ -117,11 +119,13 @@ class Verbs(ABC):
         found = work.execute("find_run", namespace=new.namespace, id=new.id)
         return Started(rows.run(found[0]), is_new)
 
+    @whole
     def find(self, namespace: str, run_id: str) -> Run | None:
         """See `Store.find`."""
         found = self._read("find_run", namespace=namespace, id=run_id)
         return rows.run(found[0]) if found else None
 
+    @whole
     def runs(self, wanted: RunFilter) -> list[Run]:
         """See `Store.runs`."""
         values = wanted._asdict()
@@ -165,14 +169,16 @@ class Verbs(ABC):
         work.change("take_over_operations", run=run, generation=generation + 1, now=now)
         return rows.run(work.execute("load_run", run=run)[0])
 
+    @whole
     def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:
         """See `Store.next_wake`."""
         wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
-        asked = [("next_due_run", wanted), ("next_due_lease", {"margin": margin, **wanted})]
+        asked: list[Wanted] = [("next_due_run", wanted), ("next_due_lease", {"margin": margin, **wanted})]
         with self._reading() as reading:
             found = reading.execute_all(asked)
         return min((due for ((due,),) in found if due is not None), default=None)
 
+    @whole
     def load(self, run: int) -> History:
         """See `Store.load`. Raises `RunNotFound` when no run has this number."""
         with self._snapshot() as reading:
@@ -223,6 +229,7 @@ class Verbs(ABC):
                 work.announce()
             return rows.signal(work.execute("find_signal", run=run, id=signal.id)[0])
 
+    @whole
     def signalled(self, lease: str) -> list[int]:
         """See `Store.signalled`."""
         return [row[0] for row in self._read("signalled_runs", lease=lease)]
@@ -235,6 +242,7 @@ class Verbs(ABC):
         with self._writing() as work:
             return self._append(work, row)
 
+    @whole
     def audits(self, namespace: str | None, run_id: str | None) -> list[Audit]:
         """See `Store.audits`."""
         if run_id is None:

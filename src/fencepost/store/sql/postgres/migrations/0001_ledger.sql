@@ -2,8 +2,6 @@
 -- JSON text. The lists in CHECKs are those of core/states.py; a test compares them. Texts that are looked up compare by
 -- their bytes, so that no change of a system's sorting rules can break an index.
 
-CREATE SCHEMA IF NOT EXISTS fencepost;
-
 -- What this schema is: its marker, number and epoch.
 CREATE TABLE fencepost.meta (
     name text COLLATE "C" NOT NULL PRIMARY KEY,

@@ -52,3 +52,32 @@ SELECT pg_notify(:channel, :message);
 -- name: listen
 -- Hear what is told from now on.
 LISTEN fencepost;
+
+-- name: server_settings
+-- What durability rests on, and what this server is.
+SELECT name, setting FROM pg_settings
+WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes', 'server_version_num', 'max_connections')
+ORDER BY name;
+
+-- name: schema_is_there
+-- Whether a schema of this name exists, and how many tables it holds.
+SELECT count(DISTINCT pg_namespace.oid), count(pg_class.oid) FROM pg_namespace
+LEFT JOIN pg_class ON pg_class.relnamespace = pg_namespace.oid AND pg_class.relkind = 'r'
+WHERE pg_namespace.nspname = :schema;
+
+-- name: schema_number
+-- What this schema says that it is; only where its tables are there.
+SELECT name, value FROM fencepost.meta WHERE name IN ('marker', 'schema') ORDER BY name;
+
+-- name: marker_is_there
+-- Whether a schema holds the table that says what it is.
+SELECT count(*) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+WHERE pg_namespace.nspname = :schema AND pg_class.relname = 'meta';
+
+-- name: lock_migrations
+-- One process at a time brings a schema up to date; until the end of the transaction.
+SELECT pg_advisory_xact_lock(hashtext('fencepost migrations'), hashtext(:schema));
+
+-- name: create_schema
+-- The schema that holds the ledger's tables.
+CREATE SCHEMA fencepost;
