@@ -36,7 +36,7 @@ from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.api import NewRun, RunFilter
 from fencepost.store.journal import Journal
-from fencepost.store.open import open_store, wall_clock
+from fencepost.store.open import open_store
 
 if TYPE_CHECKING:
     from fencepost.store.api import Store
@@ -87,7 +87,8 @@ class App:
         check_margin(self._lease_length, self._margin)
         self._workers: list[Worker] = []
         self._watchers = Watchers()
-        self.clock = wall_clock
+        self.clock: Callable[[], int] | None = None
+        """Microseconds in place of the database's clock; for tests."""
         self.probe: Any = None
 
     def register(self, declared: Workflow[..., Any]) -> None:

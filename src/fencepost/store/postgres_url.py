@@ -34,8 +34,11 @@ _KEEPALIVE = {
 }
 
 # Statements are planned once a connection, maybe while the tables are small: never by reading a table from end to end,
-# or by hashing one, and without compiling what takes microseconds.
-_PLANNING = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off"
+# or by hashing one, and without compiling what takes microseconds. Planning each time takes longer than running them.
+_PLANNING = (
+    "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
+    "-c jit=off"
+)
 
 
 @dataclass(frozen=True, slots=True)
