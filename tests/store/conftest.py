@@ -15,6 +15,7 @@ from fencepost.store.moves import Move, Observe
 from fencepost.store.open import open_store
 from tests.services import wanted
 from tests.store import build
+from tests.store.blank import BlankFiles, Blanks, BlankSchemas, MakeBlanks
 
 Connect = Callable[..., Store]
 
@@ -81,3 +82,34 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     made = Ledger(BACKENDS[request.param](request))
     yield made
     made.close()
+
+
+def _blank_files(request: pytest.FixtureRequest) -> Blanks:
+    return BlankFiles(request.getfixturevalue("tmp_path"))
+
+
+def _blank_schemas(request: pytest.FixtureRequest) -> Blanks:
+    return BlankSchemas(request.getfixturevalue("postgres"))
+
+
+BLANKS: dict[str, Callable[[pytest.FixtureRequest], Blanks]] = {"sqlite": _blank_files, "postgres": _blank_schemas}
+
+
+@pytest.fixture(params=sorted(BACKENDS))
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Which database, where a test looks at its SQL."""
+    return request.param
+
+
+@pytest.fixture
+def blanks(request: pytest.FixtureRequest, dialect: str) -> Iterator[MakeBlanks]:
+    """Makes empty ledgers for histories, on stores that are opened when it is called."""
+    made: list[Blanks] = []
+
+    def make() -> Blanks:
+        made.append(BLANKS[dialect](request))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
