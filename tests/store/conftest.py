@@ -62,24 +62,33 @@ class Ledger:
             store.close()
 
 
-def _sqlite(request: pytest.FixtureRequest) -> Connect:
-    file = request.getfixturevalue("tmp_path") / "ledger.db"
-    return lambda **options: open_store(f"sqlite:///{file}", **options)
+def _sqlite(request: pytest.FixtureRequest) -> str:
+    return f"sqlite:///{request.getfixturevalue('tmp_path') / 'ledger.db'}"
 
 
-def _postgres(request: pytest.FixtureRequest) -> Connect:
-    url = request.getfixturevalue("postgres").url()
-    return lambda **options: open_store(url, **options)
+def _postgres(request: pytest.FixtureRequest) -> str:
+    return request.getfixturevalue("postgres").url()
 
 
-BACKENDS: dict[str, Callable[[pytest.FixtureRequest], Connect]] = {"sqlite": _sqlite}
-if wanted.are_wanted():
-    BACKENDS["postgres"] = _postgres
+URLS: dict[str, Callable[[pytest.FixtureRequest], str]] = {"sqlite": _sqlite, "postgres": _postgres}
+DIALECTS = ["sqlite", "postgres"] if wanted.are_wanted() else ["sqlite"]
 
 
-@pytest.fixture(params=sorted(BACKENDS))
-def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    made = Ledger(BACKENDS[request.param](request))
+@pytest.fixture(params=DIALECTS)
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Which database."""
+    return request.param
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, dialect: str) -> str:
+    """The url of a ledger that nobody has used yet."""
+    return URLS[dialect](request)
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    made = Ledger(lambda **options: open_store(url, **options))
     yield made
     made.close()
 
@@ -93,12 +102,6 @@ def _blank_schemas(request: pytest.FixtureRequest) -> Blanks:
 
 
 BLANKS: dict[str, Callable[[pytest.FixtureRequest], Blanks]] = {"sqlite": _blank_files, "postgres": _blank_schemas}
-
-
-@pytest.fixture(params=sorted(BACKENDS))
-def dialect(request: pytest.FixtureRequest) -> str:
-    """Which database, where a test looks at its SQL."""
-    return request.param
 
 
 @pytest.fixture
