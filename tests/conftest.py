@@ -4,9 +4,9 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-from tests.services.fixtures import postgres, postgres_server
+from tests.services.fixtures import dialect, postgres, postgres_server, url
 
-__all__ = ["postgres", "postgres_server"]
+__all__ = ["dialect", "postgres", "postgres_server", "url"]
 
 # No deadline: how long one example takes on a shared machine says nothing about the rule under test.
 # print_blob: a failure names what reproduces it.

@@ -1,9 +1,9 @@
-"""Fixtures of real servers: one server for the whole test session, one ledger on it for each test.
+"""Fixtures of ledgers: on a file, and where real servers are wanted on one that lasts the whole test session too.
 
 Every conftest may use them through tests/conftest.py. How a server is started is in the file of its name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
@@ -44,3 +44,27 @@ def postgres_server() -> Iterator[Cluster]:
 def postgres(postgres_server: Cluster) -> Place:
     """Room for a ledger of this test's own."""
     return Place(postgres_server)
+
+
+def _sqlite(request: pytest.FixtureRequest) -> str:
+    return f"sqlite:///{request.getfixturevalue('tmp_path') / 'ledger.db'}"
+
+
+def _postgres(request: pytest.FixtureRequest) -> str:
+    return request.getfixturevalue("postgres").url()
+
+
+URLS: dict[str, Callable[[pytest.FixtureRequest], str]] = {"sqlite": _sqlite, "postgres": _postgres}
+DIALECTS = ["sqlite", "postgres"] if wanted.are_wanted() else ["sqlite"]
+
+
+@pytest.fixture(params=DIALECTS)
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Which database."""
+    return request.param
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, dialect: str) -> str:
+    """The url of a ledger that nobody has used yet."""
+    return URLS[dialect](request)

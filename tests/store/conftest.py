@@ -1,7 +1,4 @@
-"""The `ledger` fixture: one store under a clock that the test sets, once per backend.
-
-On PostgreSQL where `make test-services` asks for it (`tests.services.wanted`).
-"""
+"""The `ledger` fixture: one store under a clock that the test sets, once per database (`tests.services.fixtures`)."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +10,6 @@ from fencepost.core.records import History, Run
 from fencepost.store.api import Answer, Store
 from fencepost.store.moves import Move, Observe
 from fencepost.store.open import open_store
-from tests.services import wanted
 from tests.store import build
 from tests.store.blank import BlankFiles, Blanks, BlankSchemas, MakeBlanks
 
@@ -60,30 +56,6 @@ class Ledger:
     def close(self) -> None:
         for store in self._open:
             store.close()
-
-
-def _sqlite(request: pytest.FixtureRequest) -> str:
-    return f"sqlite:///{request.getfixturevalue('tmp_path') / 'ledger.db'}"
-
-
-def _postgres(request: pytest.FixtureRequest) -> str:
-    return request.getfixturevalue("postgres").url()
-
-
-URLS: dict[str, Callable[[pytest.FixtureRequest], str]] = {"sqlite": _sqlite, "postgres": _postgres}
-DIALECTS = ["sqlite", "postgres"] if wanted.are_wanted() else ["sqlite"]
-
-
-@pytest.fixture(params=DIALECTS)
-def dialect(request: pytest.FixtureRequest) -> str:
-    """Which database."""
-    return request.param
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest, dialect: str) -> str:
-    """The url of a ledger that nobody has used yet."""
-    return URLS[dialect](request)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,7 +56,8 @@ class Check:
 def doctor(app: Target = None, *, db: Db = None, namespace: Namespace = None, as_json: AsJson = False) -> Exit:
     """Check a ledger and what surrounds it.
 
-    Looks at the file, clock, platform, leases, the oldest unknown effect, held runs, audit, contracts and the model.
+    Looks at the file or server, clock, platform, leases, the oldest unknown effect, held runs, audit, contracts and
+    the model.
 
     Exit 3 if there is a problem; a warning alone is no reason.
     With --json: `checks` (`name`, `verdict`, `says`, `hint`) and `problems` (how many).
@@ -75,36 +76,55 @@ def doctor(app: Target = None, *, db: Db = None, namespace: Namespace = None, as
 
 def checks(app: App, *, has_code: bool) -> Iterator[Check]:
     """Every check, in order; those that need an open ledger are left out when it cannot be opened."""
-    from fencepost.cli.target import schema_at
-    from fencepost.store.open import open_store, path_of
+    from fencepost.store.open import open_store
 
     yield _deadline()
     if has_code:
         yield from _contracts(app)
         yield _model(app)
-    path = Path(path_of(app.url))
-    if not path.exists():
-        yield Check("ledger", WARNING, f"there is no ledger at {path}", "the first start or worker creates it")
-        return
-    yield _permissions(path)
-    yield _space(path)
     try:
-        version = schema_at(str(path))
-        if version == 0:
-            yield Check("ledger", WARNING, f"{path} is empty, and no ledger", "the first start or worker makes it one")
+        version = yield from _place(app.url)
+        if version is None:
             return
-        yield _schema(version)
         store = open_store(app.url)
     except FencepostError as error:
         yield Check("ledger", PROBLEM, error.message, error.hint)
         return
     try:
-        yield Check("durability", OK, "journal_mode=wal and synchronous=FULL were set and read back")
+        yield from _settings(app.url)
         yield from _rows(store, app.namespace)
     except FencepostError as error:
         yield Check("ledger", PROBLEM, error.message, error.hint)
     finally:
         store.close()
+
+
+def _place(url: str) -> Generator[Check, None, int | None]:
+    """What can be said before the ledger is opened; returns the number of its schema, None where there is none."""
+    from fencepost.store.open import name_of, path_of, schema_at
+    from fencepost.store.postgres_url import is_postgres
+
+    if not is_postgres(url) and (path := Path(path_of(url))).exists():
+        yield _permissions(path)
+        yield _space(path)
+    version = schema_at(url)
+    if version:
+        yield _schema(version)
+        return version
+    said = f"there is no ledger at {name_of(url)}" if version is None else f"{name_of(url)} is empty, and no ledger"
+    yield Check("ledger", WARNING, said, "the first start or worker makes it one")
+    return None
+
+
+def _settings(url: str) -> Iterator[Check]:
+    from fencepost.store.postgres_url import is_postgres
+
+    if is_postgres(url):
+        from fencepost.cli.doctor_server import settings
+
+        yield from settings(url)
+    else:
+        yield Check("durability", OK, "journal_mode=wal and synchronous=FULL were set and read back")
 
 
 # -- without a ledger -------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class App:
     """One ledger and the workflows that may run on it.
 
     Args:
-        url: of the ledger, `sqlite:///file.db` or a path.
+        url: of the ledger: `sqlite:///file.db`, a path, or `postgresql://host/database`.
         workflows: those that this process can start and work on.
         targets: the outside systems by the name under which effects declare them.
         model: the endpoint of model steps; from the environment, or local rules, if not given.

@@ -79,6 +79,37 @@ def open_file(
         raise unavailable(error, path) from error
 
 
+def schema_at(url: str, *, patience: float = 10.0) -> int | None:
+    """The number of the schema of the ledger at `url`: 0 for one that is empty, None where nothing is.
+
+    Changes nothing. Raises what opening it would raise, such as `ForeignDatabase`.
+    """
+    if url.startswith(SCHEMES):
+        from fencepost.store import postgres_open
+
+        return postgres_open.schema_at(url, patience=patience) or None
+    path = path_of(url)
+    if not Path(path).exists():
+        return None
+    try:
+        connection = connect_standard(path)
+        try:
+            return when_free(lambda: schema_of(connection, path), Patience(patience))
+        finally:
+            connection.close()
+    except SqliteError as error:
+        raise unavailable(error, path) from error
+
+
+def name_of(url: str) -> str:
+    """What may be shown of a ledger's url: its file, or server and database without a password. Opens nothing."""
+    if url.startswith(SCHEMES):
+        from fencepost.store.postgres_url import place_of
+
+        return place_of(url).name
+    return path_of(url)
+
+
 def path_of(url: str) -> str:
     """The file that a url names; a plain path names itself."""
     scheme, mark, rest = url.partition("://")

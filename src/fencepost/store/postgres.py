@@ -34,6 +34,7 @@ from fencepost.store.verbs import Verbs, whole
 
 Result = TypeVar("Result")
 
+_RENEWAL = ("lease:live:renew",)
 _BEGIN_READING: Step = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
 
 
@@ -100,6 +101,16 @@ class PostgresStore(Verbs):
         with self._lent() as connection:
             before = boot_time()
             self._commits.learn(connection.execute(self.queries["latest_time"].statement)[0], before)
+
+    @whole
+    def renew_lease(self, lease: str, *, now: int, expires_at: int) -> bool:
+        """See `Store.renew_lease`. One statement, which may be repeated: a worker does little else when it is idle."""
+        self._announce("before", _RENEWAL)
+        with self._lent() as connection:
+            values = {"lease": lease, "now": now, "expires_at": expires_at}
+            renewed = connection.run([_step(self.queries, "renew_lease", values)])[0].changed == 1
+        self._announce("after", _RENEWAL)
+        return renewed
 
     # -- the journal's commit -------------------------------------------------------------------------------------
 

@@ -8,7 +8,9 @@ whose `synchronous_commit` is off loses the last moments of them, and is warned 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from fencepost.core.errors import ForeignDatabase, StoreUnavailable
 from fencepost.store import queries
@@ -154,3 +156,46 @@ def schema_at(url: str, *, patience: float) -> int:
             connection.close()
     except PostgresError as error:
         raise unavailable(error, place.name) from error
+
+
+class ServerFacts(NamedTuple):
+    """What a person wants to know of a ledger's server; `round_trip` and `ahead` are microseconds."""
+
+    settings: dict[str, str]
+    is_encrypted: bool
+    is_pooled: bool
+    connections: int
+    in_use: int
+    oldest_idle_transaction: int
+    """Seconds."""
+    round_trip: int
+    ahead: int
+    """How much later it is by the server's clock than by this machine's."""
+
+
+def facts_at(url: str, *, patience: float = 10.0) -> ServerFacts:
+    """Ask the server of the ledger at `url`; changes nothing. Raises what opening it would raise."""
+    place = place_of(url)
+    named = queries.load("postgres", place.schema)
+    try:
+        connection = connection_to(place, patience)
+        try:
+            settings = settings_of(connection, named)
+            in_use, _, oldest = connection.execute(named["server_use"].statement)[0]
+            asked = [_timed(connection, named["latest_time"].statement) for _ in range(5)]
+            round_trip, ahead = min(asked)
+            return ServerFacts(
+                settings, connection.is_encrypted, place.is_pooled, place.connections, in_use, oldest, round_trip, ahead
+            )
+        finally:
+            connection.close()
+    except PostgresError as error:
+        raise unavailable(error, place.name) from error
+
+
+def _timed(connection: PostgresConnection, ask_the_time: str) -> tuple[int, int]:
+    """How long a round trip takes, and how far ahead the server's clock is."""
+    before = time.time_ns() // 1000
+    server = int(connection.execute(ask_the_time)[0][0])
+    after = time.time_ns() // 1000
+    return after - before, server - (before + after) // 2

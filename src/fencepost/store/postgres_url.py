@@ -22,6 +22,7 @@ SCHEMES = ("postgresql://", "postgres://")
 
 CONNECTIONS = 5
 _CONNECTIONS_MAX = 100
+_SECRET = ("password=", "sslpassword=")
 _OURS = ("schema", "connections", "pooler")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -55,6 +56,18 @@ class Place:
 def is_postgres(url: str) -> bool:
     """Whether a url names a ledger on PostgreSQL."""
     return url.startswith(SCHEMES)
+
+
+def without_password(url: str) -> str:
+    """A url as it may be shown; libpq finds the password elsewhere then, or asks nobody for it."""
+    if not is_postgres(url):
+        return url
+    plain, mark, query = url.partition("?")
+    scheme, _, rest = plain.partition("://")
+    authority, slash, path = rest.partition("/")
+    account, at, servers = authority.rpartition("@")
+    parameters = "&".join(one for one in query.split("&") if not one.lower().startswith(_SECRET))
+    return f"{scheme}://{account.partition(':')[0]}{at}{servers}{slash}{path}{mark if parameters else ''}{parameters}"
 
 
 def place_of(url: str) -> Place:

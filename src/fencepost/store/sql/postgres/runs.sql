@@ -142,5 +142,8 @@ WHERE lease = :lease AND (
 ORDER BY no;
 
 -- name: latest_time
--- The server's clock, and the highest time that anybody has stored.
-SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, coalesce(max(at), 0) FROM fencepost.mark;
+-- The server's clock, and the highest time that anybody has stored: with a commit, or with the renewal of a live lease.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, greatest(
+    coalesce((SELECT max(at) FROM fencepost.mark), 0),
+    coalesce((SELECT max(renewed_at) FROM fencepost.lease WHERE state = 'live'), 0)
+);

@@ -59,6 +59,14 @@ SELECT name, setting FROM pg_settings
 WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes', 'server_version_num', 'max_connections')
 ORDER BY name;
 
+-- name: server_use
+-- How many connections there are, how many of them are this user's, and for how many seconds the oldest transaction that
+-- waits for its client has kept its locks.
+SELECT count(*), count(*) FILTER (WHERE usename = current_user), coalesce(
+    max(extract(epoch FROM clock_timestamp() - xact_start)) FILTER (WHERE state LIKE 'idle in transaction%'), 0
+)::bigint
+FROM pg_stat_activity WHERE backend_type = 'client backend';
+
 -- name: schema_is_there
 -- Whether a schema of this name exists, and how many tables it holds.
 SELECT count(DISTINCT pg_namespace.oid), count(pg_class.oid) FROM pg_namespace
