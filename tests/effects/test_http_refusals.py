@@ -9,8 +9,9 @@ from fencepost.core.contract import Retry
 from fencepost.core.errors import Misuse, RunFailed, RunHeld
 from fencepost.core.states import OperationState, Outcome
 from fencepost.effects.call import Call, SyncCall
-from fencepost.effects.declare import KeyArgument, KeyHeader, effect
+from fencepost.effects.declare import effect
 from fencepost.effects.outside import Target
+from fencepost.effects.promises import KeyArgument, KeyHeader
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.effects.peer import peer, read_request, reply
@@ -58,7 +59,7 @@ def performed(db, step, door, raises, *, headers=None):
         targets = {"known": Target(door.base, headers=headers)}
         async with working(db, one, targets=targets) as app:
             with pytest.raises(raises) as caught:
-                await (await app.start(one, id="r")).result(within=10)
+                await (await app.start(one, id="r")).result(within="10s")
             return await operation(app, "r", "make"), str(caught.value)
 
     return asyncio.run(play())

@@ -8,7 +8,8 @@ from fencepost.core.contract import Retry
 from fencepost.core.errors import CompensationIncomplete, DeclarationError, RunFailed, VerbRefused
 from fencepost.core.states import OperationState, RunState
 from fencepost.effects.call import Call
-from fencepost.effects.declare import KeyHeader, effect
+from fencepost.effects.declare import effect
+from fencepost.effects.promises import KeyHeader
 from fencepost.runtime import verbs
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
@@ -309,5 +310,5 @@ async def test_a_compensation_waits_for_what_another_branch_has_in_flight(db):
         await asyncio.sleep(0.2)
         assert target.requests == ["slow", "quick"]
         gate.opened.set()
-        assert await handle.result(within=10) == "done"
+        assert await handle.result(within="10s") == "done"
     assert target.requests == ["slow", "quick", "undo slow", "undo quick"]

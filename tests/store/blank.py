@@ -18,7 +18,7 @@ from fencepost.store.open import open_store
 from tests.services.fixtures import Place
 from tests.store import build
 
-TABLES = ("mark", "audit", "observation", "signal", "attempt", "operation", "step", "run", "lease")
+TABLES = ("mark", "token", "epoch", "audit", "observation", "signal", "attempt", "operation", "step", "run", "lease")
 
 
 class Clock:

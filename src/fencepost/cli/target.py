@@ -163,8 +163,6 @@ def opened(app: App) -> Iterator[App]:
         StoreUnavailable: there is none, or only an empty file. Reading must not create an empty ledger that then looks
             like the real one.
     """
-    import asyncio
-
     from fencepost.store.open import name_of, schema_at
 
     version = schema_at(app.url, patience=_PATIENCE_SECONDS)
@@ -175,10 +173,8 @@ def opened(app: App) -> Iterator[App]:
             hint="check the path; the first start or worker makes it one",
             ids={"ledger": name_of(app.url)},
         )
-    try:
+    with app.sync:
         yield app
-    finally:
-        asyncio.run(app.close())
 
 
 def run_of(app: App, run_id: str) -> Run:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fencepost.core.contract import Contract
+from fencepost.core.epoch import NOBODY, Epoch
+from fencepost.core.identity import canonical
 from fencepost.core.outcome import evidence_event, fold, operation_event
-from fencepost.core.records import Attempt, Observation, Operation
+from fencepost.core.records import LOST_TIME, Attempt, Observation, Operation
 from fencepost.core.recovery import may_try_again, unresolved_attempts
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome
 from fencepost.core.transitions import ATTEMPT, OPERATION, AttemptEvent, OperationEvent
@@ -65,6 +67,8 @@ class Result:
 
 
 _NOTHING = Result()
+_KNOWN_FOR_GOOD = FINAL_OPERATION_STATES - {OperationState.CANCELLED}
+"""Nothing is ever sent from these; what was taken back may be asked for again, after the pause that it was in."""
 
 
 class Entry:
@@ -86,15 +90,15 @@ class Entry:
         operation.state = row.to
         return [self._insert(now, row.texts[2])]
 
-    def open_dispatched(self, now: int) -> list[Move]:
-        """Write intent and permission in one transition, for a step that may go at once."""
+    def open_dispatched(self, now: int, token: int | None = None) -> list[Move]:
+        """Write intent and permission in one transition, for a step that may go at once; a fenced one has a token."""
         operation = self.operation
         row = OPERATION.row(None, Event.DISPATCH)
         operation.state = row.to
         operation.first_dispatched_at = now
-        return [self._insert(now, row.texts[2], self._attempt(now))]
+        return [self._insert(now, row.texts[2], self._attempt(now, token))]
 
-    def dispatch(self, now: int) -> list[Move]:
+    def dispatch(self, now: int, token: int | None = None) -> list[Move]:
         """Permission for the next attempt of an operation that is reserved, or unknown and safe to resend.
 
         A clock that was set back dates no attempt before the budget that it counts against, or before its predecessor.
@@ -107,7 +111,7 @@ class Entry:
             operation.first_dispatched_at = now
         operation.not_before = None
         operation.changed_at = now
-        attempt = self._attempt(now)
+        attempt = self._attempt(now, token)
         dispatched = DispatchOperation(
             operation.run,
             self.owner.generation,
@@ -123,6 +127,27 @@ class Entry:
             attempt.span_ends_at,
         )
         return [dispatched] if attempt.number == 1 else [dispatched, self._insert_attempt(attempt)]
+
+    def suppose_lost(self, epoch: Epoch, now: int, *, new: bool) -> tuple[list[Move], list[Observe]]:
+        """Write down, before the first dispatch, that one may have been made in the time that the ledger has forgotten.
+
+        Its request may have left as late as the restore, its key have been used as early as the loss began, and its
+        token have been any of before. `new`: the operation has no row yet.
+        """
+        operation, owner = self.operation, self.owner
+        self.owner = Owner(NOBODY, owner.generation, owner.run_state)
+        if new:
+            row = OPERATION.row(None, Event.DISPATCH)
+            operation.state, operation.first_dispatched_at = row.to, epoch.began_at
+            moves: list[Move] = [self._insert(now, row.texts[2], self._attempt(epoch.began_at, epoch.base))]
+        else:
+            moves = self.dispatch(epoch.began_at, epoch.base)
+        self.owner = owner
+        moves.append(self.move(Event.LOSE, now))
+        evidence = canonical({"kind": LOST_TIME, "lost_from": epoch.lost_from, "restored_at": epoch.began_at})
+        seen = self.observe(Observation(LOST_TIME, None, evidence, now, attempt=1))
+        operation.learn()
+        return moves, [seen]
 
     # -- evidence -------------------------------------------------------------------------------------------------
 
@@ -228,7 +253,7 @@ class Entry:
         operation = self.operation
         operation.state = state
         operation.changed_at = now
-        operation.not_before = None if state in FINAL_OPERATION_STATES else outcome.not_before
+        operation.not_before = outcome.not_before if state not in _KNOWN_FOR_GOOD else None
         if outcome.result is not None:
             operation.result = outcome.result
         if outcome.error is not None:
@@ -246,7 +271,11 @@ class Entry:
 
     def withdraw(self, now: int) -> list[Move]:
         """Take a reserved operation back: nothing was sent, or every attempt is proved not applied."""
-        return [self.move(Event.CANCEL, now)]
+        return [self.move(Event.CANCEL, now, Result(not_before=self.operation.not_before))]
+
+    def ask_again(self, now: int) -> MoveOperation:
+        """Intend an operation again that was taken back; what it has used of its budget and its pause counts on."""
+        return self.move(Event.RESERVE, now, Result(not_before=self.operation.not_before))
 
     def postpone(self, until: int, now: int) -> MoveOperation:
         """Keep the state and write down when to go on."""
@@ -274,7 +303,7 @@ class Entry:
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
-    def _attempt(self, now: int) -> Attempt:
+    def _attempt(self, now: int, token: int | None) -> Attempt:
         contract, operation = self.contract, self.operation
         attempt = Attempt(
             number=len(operation.attempts) + 1,
@@ -283,6 +312,7 @@ class Entry:
             span_ends_at=now + contract.span,
             lease=self.owner.lease,
             generation=self.owner.generation,
+            token=token,
         )
         operation.attempts.append(attempt)
         return attempt

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.store.changes import Changes
@@ -107,8 +108,26 @@ class Store(Protocol):
     def take_lease(self, lease: Lease) -> None:
         """Insert a live lease."""
 
-    def renew_lease(self, lease: str, *, now: int, expires_at: int) -> bool:
-        """Extend a live lease; False when it is expired or ended: nothing can undo that."""
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
+        """Extend a live lease; False when it is expired or ended: nothing can undo that.
+
+        False too when its last renewal is older than `seen`, the one that its owner remembers.
+        """
+
+    def has_gone_back(self, lease: str, seen: int) -> bool:
+        """Whether the ledger no longer knows of this lease's renewal at `seen`: it was restored from a backup."""
+
+    def epoch(self) -> Epoch | None:
+        """The epoch that the ledger is in; None if it was never restored."""
+
+    def begin_epoch(self, audit: Callable[[Epoch], Audit]) -> Epoch:
+        """Begin the next epoch after a restore: every generation, token and lease of before is void.
+
+        The audit row that `audit` makes is appended in the same commit.
+        """
+
+    def close_lost_span(self, audit: Callable[[Epoch], Audit]) -> Epoch | None:
+        """Note that nothing more will turn up from the time lost with a restore; None: there is no open span."""
 
     def end_lease(self, lease: str, *, now: int) -> bool:
         """Give a live lease back. Its runs can be claimed at once."""
@@ -137,6 +156,9 @@ class Store(Protocol):
 
     def runs(self, wanted: RunFilter) -> list[Run]:
         """A page of runs, newest first."""
+
+    def issue_token(self, run: int, generation: int, resource: str) -> int | None:
+        """The next token of a resource, above all that were issued; None when another generation owns the run."""
 
     def signal(self, namespace: str, run_id: str, signal: Signal) -> Signal:
         """Store a signal and wake its run if it waits, or return the one that has this id already.

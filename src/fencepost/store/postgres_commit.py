@@ -316,7 +316,8 @@ class Prepared:
             self._commits.take_back(connection)
         for row, new in zip(found, self._batch.starts, strict=True):
             run = rows.run(row)
-            answers.append(Started(run, run.created_at == new.at and run.generation == int(new.lease is not None)))
+            is_new = (run.version, run.created_at, run.lease) == (0, new.at, new.lease)
+            answers.append(Started(run, is_new))
         return answers
 
     def _in_order(self, answers: list[Outcome]) -> list[Outcome]:

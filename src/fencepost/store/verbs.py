@@ -15,6 +15,7 @@ from dataclasses import fields
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from fencepost.core.epoch import Epoch
 from fencepost.core.errors import LeaseLost, RunNotFound
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
@@ -53,6 +54,10 @@ class Verbs(ABC):
     def now(self) -> int:
         """See `Store.now`."""
 
+    @abstractmethod
+    def latest(self) -> int:
+        """See `Store.latest`."""
+
     def _whole(self, verb: Callable[[], Result]) -> Result:
         """Do a verb; once more where the database may refuse a transaction for reasons that pass."""
         return verb()
@@ -87,10 +92,15 @@ class Verbs(ABC):
             work.change("take_lease", **values)
 
     @whole
-    def renew_lease(self, lease: str, *, now: int, expires_at: int) -> bool:
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
         """See `Store.renew_lease`."""
         with self._writing("lease:live:renew") as work:
-            return work.change("renew_lease", lease=lease, now=now, expires_at=expires_at) == 1
+            return work.change("renew_lease", lease=lease, now=now, expires_at=expires_at, seen=seen) == 1
+
+    @whole
+    def has_gone_back(self, lease: str, seen: int) -> bool:
+        """See `Store.has_gone_back`."""
+        return not self._read("lease_since", lease=lease, seen=seen)
 
     @whole
     def end_lease(self, lease: str, *, now: int) -> bool:
@@ -103,6 +113,37 @@ class Verbs(ABC):
     def leases(self) -> list[Lease]:
         """See `Store.leases`."""
         return [rows.lease(row) for row in self._read("all_leases")]
+
+    # -- epochs ---------------------------------------------------------------------------------------------------
+
+    @whole
+    def epoch(self) -> Epoch | None:
+        """See `Store.epoch`."""
+        return rows.epoch(self._read("current_epoch"))
+
+    @whole
+    def begin_epoch(self, audit: Callable[[Epoch], Audit]) -> Epoch:
+        """See `Store.begin_epoch`."""
+        now, lost_from = self.now(), self.latest()
+        with self._writing() as work:
+            work.lock("lock_every_run")
+            work.change("begin_epoch", now=now, lost_from=min(now, lost_from))
+            for statement in ("raise_generations", "raise_tokens"):
+                work.change(statement)
+            work.change("expire_all_leases", now=now)
+            return self._audited_epoch(work, audit)
+
+    @whole
+    def close_lost_span(self, audit: Callable[[Epoch], Audit]) -> Epoch | None:
+        """See `Store.close_lost_span`."""
+        with self._writing() as work:
+            return self._audited_epoch(work, audit) if work.change("close_lost_span", now=self.now()) else None
+
+    def _audited_epoch(self, work: Work, audit: Callable[[Epoch], Audit]) -> Epoch:
+        epoch = rows.epoch(work.execute("current_epoch"))
+        assert epoch is not None, "it has just begun, or its span was just closed"
+        self._append(work, audit(epoch))
+        return epoch
 
     # -- runs -----------------------------------------------------------------------------------------------------
 
@@ -205,6 +246,14 @@ class Verbs(ABC):
             if moves:
                 work.announce()
             return _history(work, run)
+
+    @whole
+    def issue_token(self, run: int, generation: int, resource: str) -> int | None:
+        """See `Store.issue_token`."""
+        with self._writing() as work:
+            work.lock("lock_run", run=run)
+            issued = work.execute("issue_token", run=run, generation=generation, resource=resource)
+            return int(issued[0][0]) if issued else None
 
     # -- signals --------------------------------------------------------------------------------------------------
 

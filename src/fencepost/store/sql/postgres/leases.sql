@@ -6,9 +6,14 @@ INSERT INTO fencepost.lease (id, host, boot_id, pid, process_started, state, tak
 VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewed_at, :expires_at);
 
 -- name: renew_lease
--- Extend a live lease; one that is over stays over. `renewed_at` never goes back.
+-- Extend a live lease; one that is over stays over. `renewed_at` never goes back. A ledger that is older than what its
+-- owner has seen in it (`seen`, its last renewal) was restored.
 UPDATE fencepost.lease SET renewed_at = greatest(renewed_at, :now), expires_at = :expires_at
-WHERE id = :lease AND state = 'live';
+WHERE id = :lease AND state = 'live' AND renewed_at >= :seen;
+
+-- name: lease_since
+-- Whether the ledger still knows of this lease what its owner has seen in it.
+SELECT 1 FROM fencepost.lease WHERE id = :lease AND renewed_at >= :seen;
 
 -- name: end_lease
 -- Give a live lease back.

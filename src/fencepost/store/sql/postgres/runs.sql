@@ -8,7 +8,8 @@ INSERT INTO fencepost.run (
 )
 SELECT
     new.namespace, new.id, workflow, workflow_version, principal, input, fingerprint,
-    CASE WHEN lease IS NULL THEN 'ready' ELSE 'running' END, (lease IS NOT NULL)::int, 0, lease,
+    CASE WHEN lease IS NULL THEN 'ready' ELSE 'running' END,
+    coalesce((SELECT max(number) * 1048576 FROM fencepost.epoch), 0) + (lease IS NOT NULL)::int, 0, lease,
     CASE WHEN lease IS NULL THEN wake_at END, parent, at, at
 FROM unnest(
     :namespace::text[], :id::text[], :workflow::text[], :workflow_version::bigint[], :principal::text[],

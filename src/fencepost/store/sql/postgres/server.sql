@@ -41,6 +41,10 @@ SELECT count(*) FROM (
     SELECT no FROM fencepost.run WHERE no = ANY (:runs::bigint[]) ORDER BY no FOR NO KEY UPDATE
 ) AS locked;
 
+-- name: lock_every_run
+-- Keep everybody from starting, claiming or moving any run until the end.
+LOCK TABLE fencepost.run IN SHARE ROW EXCLUSIVE MODE;
+
 -- name: lock_audit
 -- Let nobody else append to the chain until the end.
 LOCK TABLE fencepost.audit IN SHARE ROW EXCLUSIVE MODE;

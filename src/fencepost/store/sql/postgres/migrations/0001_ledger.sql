@@ -2,13 +2,21 @@
 -- JSON text. The lists in CHECKs are those of core/states.py; a test compares them. Texts that are looked up compare by
 -- their bytes, so that no change of a system's sorting rules can break an index.
 
--- What this schema is: its marker, number and epoch.
+-- What this schema is: its marker and number.
 CREATE TABLE fencepost.meta (
     name text COLLATE "C" NOT NULL PRIMARY KEY,
     value text NOT NULL
 );
 
-INSERT INTO fencepost.meta (name, value) VALUES ('marker', 'fencepost ledger'), ('schema', '1'), ('epoch', '0');
+INSERT INTO fencepost.meta (name, value) VALUES ('marker', 'fencepost ledger'), ('schema', '1');
+
+-- A life of the ledger since a restore; what happened between `lost_from` and `began_at` may be missing.
+CREATE TABLE fencepost.epoch (
+    number bigint NOT NULL PRIMARY KEY,
+    lost_from bigint NOT NULL,
+    began_at bigint NOT NULL,
+    closed_at bigint
+);
 
 -- The number of the last commit of each connection, written in that commit: after a connection was lost in the middle
 -- of one, what became of it is read here. `at` is the highest time that it has stored.
@@ -193,6 +201,12 @@ CREATE TABLE fencepost.attempt (
     PRIMARY KEY (run, step, item, number),
     -- Nobody settles an attempt without saying what proves it.
     CHECK (outcome = 'unresolved' OR (evidence IS NOT NULL AND settled_at IS NOT NULL))
+);
+
+-- The highest token issued for a resource at a target that compares tokens; runs that share the resource share it.
+CREATE TABLE fencepost.token (
+    resource text COLLATE "C" NOT NULL PRIMARY KEY,
+    number bigint NOT NULL
 );
 
 -- Something seen, by whoever saw it, current or stale.

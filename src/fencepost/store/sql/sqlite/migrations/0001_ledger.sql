@@ -11,7 +11,15 @@ CREATE TABLE meta (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (name, value) VALUES ('marker', 'fencepost ledger'), ('schema', '1'), ('epoch', '0');
+INSERT INTO meta (name, value) VALUES ('marker', 'fencepost ledger'), ('schema', '1');
+
+-- A life of the ledger since a restore; what happened between `lost_from` and `began_at` may be missing.
+CREATE TABLE epoch (
+    number INTEGER PRIMARY KEY,
+    lost_from INTEGER NOT NULL,
+    began_at INTEGER NOT NULL,
+    closed_at INTEGER
+) STRICT;
 
 -- One worker life's claim to be alive; never reused.
 CREATE TABLE lease (
@@ -181,6 +189,12 @@ CREATE TABLE attempt (
     PRIMARY KEY (run, step, item, number),
     -- Nobody settles an attempt without saying what proves it.
     CHECK (outcome = 'unresolved' OR (evidence IS NOT NULL AND settled_at IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+-- The highest token issued for a resource at a target that compares tokens; runs that share the resource share it.
+CREATE TABLE token (
+    resource TEXT NOT NULL PRIMARY KEY,
+    number INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Something seen, by whoever saw it, current or stale.
