@@ -33,7 +33,7 @@ from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
     from fencepost.runtime.app import App
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 _PERSON = "a person"
 
@@ -47,7 +47,7 @@ class Deed:
 
 
 def _perform(
-    store: SqliteStore,
+    store: Store,
     run: Run,
     verb: str,
     *,
@@ -231,7 +231,7 @@ def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None 
     return _perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
 
 
-def hold_for_error(store: SqliteStore, run: Run, error: Exception) -> None:
+def hold_for_error(store: Store, run: Run, error: Exception) -> None:
     """Hold a run that this process owns and cannot live; no person did it, so no audit row."""
     step = error.ids.get("step", "") if isinstance(error, FencepostError) else ""
     hold = canonical({"reason": type(error).__name__, "step": step, "detail": error_record(error).message})
