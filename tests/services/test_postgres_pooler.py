@@ -72,7 +72,7 @@ def test_a_process_opens_no_more_connections_than_agreed(postgres: Place, more: 
         async with App(url, workflows=[greeted]) as app, app.worker():
             handles = [await app.start(greeted, id=f"run-{number}") for number in range(20)]
             await asyncio.gather(*(app.signal(f"run-{number}", "name", "Ada") for number in range(20)))
-            assert {await handle.result(within=20) for handle in handles} == {"hello Ada"}
+            assert {await handle.result(within="20s") for handle in handles} == {"hello Ada"}
             assert 1 <= postgres.server.connections(postgres.schema) <= more.get("connections", 5)
 
     asyncio.run(story())
@@ -85,7 +85,7 @@ def test_a_worker_behind_a_pooler_looks_for_what_it_cannot_hear_of(pooler: Poole
         async with App(url, workflows=[greeted]) as elsewhere, App(url, workflows=[greeted]) as app, app.worker():
             handle = await elsewhere.start(greeted, id="run-1")
             await elsewhere.signal("run-1", "name", "Ada")
-            assert await handle.result(within=20) == "hello Ada"
+            assert await handle.result(within="20s") == "hello Ada"
 
     asyncio.run(story())
 
