@@ -68,6 +68,17 @@ def test_a_batch_whose_answer_is_lost_is_committed_once(bench: Bench, lost: At) 
 
 
 @pytest.mark.parametrize("lost", LOST)
+def test_what_no_guard_protects_is_not_doubled_either(bench: Bench, lost: At) -> None:
+    """An observation has no guard: only the mark of its commit keeps a late one from counting again."""
+    bench.journal.commit(intent(bench.run))
+    bench.wire.once(b"COMMIT", lost)
+
+    assert bench.journal.commit(build.group(bench.run, seen=[build.seen(bench.run)])) is Answer.MOVED
+    bench.wire.release()
+    assert len(bench.there.load(bench.run.no).operations[0].observations) == 1
+
+
+@pytest.mark.parametrize("lost", LOST)
 def test_a_batch_that_was_written_group_by_group_is_too(bench: Bench, lost: At) -> None:
     bench.journal.commit(intent(bench.run))
     seen: list[bytes] = []
