@@ -1,0 +1,5 @@
+"""Tests that need a server: they are not collected where none is wanted, so that a plain run skips nothing."""
+
+from tests.services import wanted
+
+collect_ignore_glob = [] if wanted.are_wanted() else ["test_*.py"]
