@@ -4,10 +4,12 @@ The connection behind the store is replaced by one that refuses; the store's own
 """
 
 import asyncio
+import sqlite3
+from contextlib import AsyncExitStack, closing
 
 import pytest
 
-from fencepost.core.errors import StoreFailed
+from fencepost.core.errors import StoreBusy, StoreFailed
 from fencepost.core.states import RunState
 from fencepost.runtime import app as app_module
 from fencepost.runtime.app import App
@@ -102,3 +104,27 @@ async def test_a_worker_that_is_idle_when_a_sync_fails_says_so_at_once_and_ends(
         assert [one.levelname for one in caplog.records if "has ended" in one.message] == ["CRITICAL"]
         with pytest.raises(StoreFailed):
             await working.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("works", [True, False], ids=["beside a worker", "without a worker"])
+def test_a_start_on_a_busy_ledger_says_so_and_is_one_run_however_often_it_is_tried(db, works):
+    @played
+    async def play() -> None:
+        async with App(db, workflows=[two], patience="200ms") as app, AsyncExitStack() as stack:
+            if works:
+                await stack.enter_async_context(app.worker())
+            await app.runs()  # the file is there
+            with closing(sqlite3.connect(db.removeprefix("sqlite:///"), isolation_level=None)) as shell:
+                shell.execute("BEGIN IMMEDIATE")
+                for _ in range(2):
+                    with pytest.raises(StoreBusy, match="more than 200ms") as busy:
+                        await app.start(two, id="r")
+                    assert "same id" in busy.value.hint
+                assert target.requests == []
+            if not works:
+                await stack.enter_async_context(app.worker())
+            assert await (await app.start(two, id="r")).result(within="10s") == "made b"
+            assert len(await app.runs()) == 1
+        assert target.requests == ["a", "b"]
+
+    play()
