@@ -17,9 +17,10 @@ from bench.work import new_id, one_run, working
 from fencepost.core.identity import operation_key
 from fencepost.core.records import Lease, Run
 from fencepost.core.states import LeaseState
-from fencepost.store.api import Answer, Group, Move, MoveRun, NewAttempt, NewOperation, NewRun, Started
+from fencepost.store.api import Answer, Group, NewRun, Started
 from fencepost.store.batch import Outcome
 from fencepost.store.journal import Journal
+from fencepost.store.moves import Move, MoveRun, NewOperation
 from fencepost.store.open import open_store
 from fencepost.store.sqlite import SqliteStore
 
@@ -75,7 +76,6 @@ class BareJournal:
         changes: dict[str, Any] = {"run": run.no, "generation": run.generation}
         if isinstance(move, NewOperation):
             changes["key"] = operation_key(_NAMESPACE, run.id, move.step, move.item, move.contract_version)
-        if isinstance(move, NewAttempt):
             changes["lease"] = self._lease.id
         return move._replace(**changes)
 

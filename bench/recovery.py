@@ -19,7 +19,8 @@ from pathlib import Path
 from bench.modes import STEPS, emit
 from bench.work import Order, Ticket, ledger, runs_in
 from fencepost.effects.call import Call
-from fencepost.effects.declare import KeyHeader, effect
+from fencepost.effects.declare import effect
+from fencepost.effects.promises import KeyHeader
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow

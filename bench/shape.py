@@ -29,11 +29,8 @@ class Table(NamedTuple):
     """Whether the rows stand in the order of their insertion, and the primary key is an index beside them."""
 
 
-STEP = (
-    Table("operation", columns=28, size=216, updates=1, unique=True, rowid=True),
-    Table("attempt", columns=14, size=74, updates=1),
-)
-"""One effect step that succeeds at once: an operation and its attempt, both ended by the commit that follows."""
+STEP = (Table("operation", columns=37, size=290, updates=1, unique=True, rowid=True),)
+"""One effect step that succeeds at once: an operation with its attempt, ended by the commit that follows."""
 
 
 def read(text: str) -> tuple[Table, ...]:

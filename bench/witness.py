@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fencepost.store.api import Answer, Group, NewOperation, NewRun
+from fencepost.store.api import Answer, Group, NewRun
 from fencepost.store.batch import Outcome
+from fencepost.store.moves import NewOperation
 
 SAMPLE = 256
 

@@ -17,7 +17,8 @@ from bench.aftercommit import Tell, listen
 from bench.modes import STEPS
 from bench.witness import WITNESS
 from fencepost.effects.call import Call
-from fencepost.effects.declare import KeyHeader, effect
+from fencepost.effects.declare import effect
+from fencepost.effects.promises import KeyHeader
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow

@@ -12,12 +12,14 @@ from fencepost.core.errors import (
     DeclarationError,
     ErrorRecord,
     FencepostError,
+    FenceRefused,
     ForeignAwait,
     ForeignDatabase,
     HistoryMismatch,
     InProgress,
     InputOutputInWorkflow,
     LeaseLost,
+    LedgerWentBack,
     Malformed,
     Misuse,
     NotOwner,
@@ -46,12 +48,13 @@ from fencepost.core.errors import (
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Call, SyncCall
-from fencepost.effects.declare import Bound, Effect, KeyArgument, KeyHeader, Stands, Step, compute, effect, read
+from fencepost.effects.declare import Bound, Effect, Step, compute, effect, read
 from fencepost.effects.endpoint import Endpoint
 from fencepost.effects.http import Http, Reply, SyncHttp
 from fencepost.effects.model import model
 from fencepost.effects.outside import Target
 from fencepost.effects.policy import Allowed, Refused
+from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
 from fencepost.effects.question import Answerer, MalformedAnswer, Question
 from fencepost.effects.rules import Rule, RuleBased
 from fencepost.effects.transport import DoorOptions
@@ -84,6 +87,8 @@ __all__ = [
     "Effect",
     "Endpoint",
     "ErrorRecord",
+    "FenceRefused",
+    "Fenced",
     "FencepostError",
     "ForeignAwait",
     "ForeignDatabase",
@@ -98,6 +103,7 @@ __all__ = [
     "KeyHeader",
     "LeaseLost",
     "Ledger",
+    "LedgerWentBack",
     "Malformed",
     "MalformedAnswer",
     "Misuse",

@@ -13,7 +13,8 @@ from bench.child import Contestant, Job, run
 from bench.shape import STEP
 from bench.witness import SAMPLE, Witness
 from bench.work import ledger, one_run, working
-from fencepost.store.api import Answer, Group, MoveOperation, NewAttempt, NewOperation, SettleAttempt
+from fencepost.store.api import Answer, Group
+from fencepost.store.moves import NewOperation, Succeed
 
 
 def intent(key):
@@ -82,7 +83,7 @@ def test_the_witness_hears_of_the_engines_commits_before_the_bodies_begin(tmp_pa
 def test_the_ceiling_replays_the_engines_own_groups(tmp_path):
     recorded = asyncio.run(ceiling.moves_of_a_run(tmp_path))
     kinds = [[type(move) for move in moves] for moves in recorded]
-    begin, end = [NewOperation, NewAttempt], [SettleAttempt, MoveOperation]
+    begin, end = [NewOperation], [Succeed]
     assert kinds == [begin, *[end + begin] * 9, end]
 
 

@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from fencepost.core.contract import Retry
 from fencepost.core.errors import NotSent, Unresolved
 from fencepost.effects.call import Call
-from fencepost.effects.declare import KeyHeader, Stands, compute, effect
+from fencepost.effects.declare import compute, effect
+from fencepost.effects.promises import KeyHeader, Stands
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow

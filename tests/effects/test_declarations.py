@@ -10,8 +10,9 @@ from fencepost.core.contract import Retry
 from fencepost.core.errors import DeclarationError
 from fencepost.effects.answers import Absent, Found
 from fencepost.effects.call import Call, SyncCall
-from fencepost.effects.declare import Effect, Stands, compute, effect, read
+from fencepost.effects.declare import Effect, compute, effect, read
 from fencepost.effects.model import model
+from fencepost.effects.promises import Stands
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 

@@ -35,11 +35,13 @@ from fencepost.effects.declare import Bound, compute, read
 from fencepost.effects.deliberate import FORMAT_BUDGET_SPENT, INTERRUPTED, RunBody, renewed, work_out
 from fencepost.effects.entry import Owner
 from fencepost.effects.model import Source, model
+from fencepost.effects.needs import Record, Sent
 from fencepost.effects.outside import Outside
-from fencepost.effects.perform import BUDGET_SPENT, Concluded, Conclusion, Later, Record, Sent, Stopped, Superseded
+from fencepost.effects.perform import BUDGET_SPENT, Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.effects.policy import Allowed, Refused, Verdict
 from fencepost.effects.rules import Rule, RuleBased
-from fencepost.store.api import Answer, Group, Move, MoveStep, NewRun, OpenStep
+from fencepost.store.api import Answer, Group, NewRun
+from fencepost.store.moves import Move, MoveStep, OpenStep
 from fencepost.store.open import open_store
 from tests.effects.answers_of_models import ModelServer, model_server, refusal
 

@@ -6,7 +6,15 @@ from fencepost.core.contract import Contract, KeyPromise, LookUpPromise, Retry
 from fencepost.core.records import IN_PROGRESS, Observation, Operation
 from fencepost.core.states import OperationState, Outcome
 from fencepost.effects.entry import Entry, Owner, Proof, Result
-from fencepost.store.api import DispatchOperation, MoveOperation, NewAttempt, NewOperation, SettleAttempt
+from fencepost.store.moves import (
+    DispatchOperation,
+    MoveOperation,
+    NewAttempt,
+    NewOperation,
+    SettleAttempt,
+    SettleFirst,
+    Succeed,
+)
 
 NOW = 1_700_000_000_000_000
 CONTRACT = Contract(
@@ -29,7 +37,7 @@ def kinds(moves: list) -> list[type]:
 
 def test_intent_and_permission_are_one_transition():
     one = entry()
-    assert kinds(one.open_dispatched(NOW)) == [NewOperation, NewAttempt]
+    assert kinds(one.open_dispatched(NOW)) == [NewOperation]
     assert one.operation.state is OperationState.DISPATCHED
     assert [attempt.outcome for attempt in one.operation.attempts] == [Outcome.UNRESOLVED]
 
@@ -38,9 +46,30 @@ def test_an_applied_attempt_makes_the_operation_succeed_with_its_result():
     one = entry()
     one.open_dispatched(NOW)
     moves = one.settle([Proof(1, Outcome.APPLIED, "{}")], NOW, retryable=False, outcome=Result(result="7", delivered=3))
-    assert kinds(moves) == [SettleAttempt, MoveOperation]
+    assert kinds(moves) == [SettleFirst, MoveOperation]
     assert (moves[-1].to, moves[-1].result, moves[-1].delivered) == ("succeeded", "7", 3)
     assert (one.operation.state, one.operation.result, one.operation.delivered) == (OperationState.SUCCEEDED, "7", 3)
+
+
+def test_the_usual_success_is_one_move_and_says_what_two_would_say():
+    one, other = entry(), entry()
+    proof, outcome = Proof(1, Outcome.APPLIED, "{}", sends=1), Result(result="7", reference="t-1", delivered=3)
+    for each in (one, other):
+        each.open_dispatched(NOW)
+    assert kinds(one.succeed(proof, NOW, outcome)) == [Succeed]
+    other.settle([proof], NOW, retryable=False, outcome=outcome)
+    assert one.operation == other.operation
+
+
+def test_a_success_after_more_than_one_attempt_is_folded():
+    one = entry()
+    one.open_dispatched(NOW)
+    one.settle([], NOW, retryable=True)
+    one.dispatch(NOW)
+    assert kinds(one.succeed(Proof(2, Outcome.APPLIED, "{}"), NOW, Result(result="7"))) == [
+        SettleAttempt,
+        MoveOperation,
+    ]
 
 
 def test_a_refusal_of_the_second_attempt_says_nothing_of_the_first():

@@ -9,8 +9,9 @@ from fencepost.core.contract import Retry
 from fencepost.core.errors import Misuse, RunFailed, RunHeld
 from fencepost.core.states import OperationState, Outcome
 from fencepost.effects.call import Call, SyncCall
-from fencepost.effects.declare import KeyArgument, KeyHeader, effect
+from fencepost.effects.declare import effect
 from fencepost.effects.outside import Target
+from fencepost.effects.promises import KeyArgument, KeyHeader
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.effects.peer import peer, read_request, reply

@@ -14,9 +14,10 @@ from fencepost.core.duration import MINUTE
 from fencepost.core.errors import Cancelled, StepFailed
 from fencepost.effects.answers import Absent, Conflicting, Found
 from fencepost.effects.call import Call, SyncCall
-from fencepost.effects.declare import Effect, KeyHeader, effect
+from fencepost.effects.declare import Effect, effect
 from fencepost.effects.model import model
 from fencepost.effects.policy import Policy
+from fencepost.effects.promises import KeyHeader
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import Workflow, workflow
 

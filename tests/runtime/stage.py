@@ -18,7 +18,8 @@ from fencepost.core.records import Operation
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Call
-from fencepost.effects.declare import KeyHeader, Stands, effect
+from fencepost.effects.declare import effect
+from fencepost.effects.promises import KeyHeader, Stands
 from fencepost.runtime.app import App
 from fencepost.store.open import wall_clock
 

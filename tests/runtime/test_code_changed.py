@@ -10,7 +10,8 @@ import pytest
 from fencepost.core.errors import RunHeld
 from fencepost.core.states import RunState
 from fencepost.effects.call import Call
-from fencepost.effects.declare import KeyHeader, effect
+from fencepost.effects.declare import effect
+from fencepost.effects.promises import KeyHeader
 from fencepost.runtime import verbs
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow

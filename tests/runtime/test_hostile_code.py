@@ -15,8 +15,9 @@ from fencepost.core.errors import LeaseLost, RunFailed, RunHeld, StepFailed, Sto
 from fencepost.core.states import OperationState, RunState
 from fencepost.effects.answers import Absent, Found
 from fencepost.effects.call import Call, SyncCall
-from fencepost.effects.declare import KeyHeader, compute, effect, read
+from fencepost.effects.declare import compute, effect, read
 from fencepost.effects.policy import Allowed, Refused
+from fencepost.effects.promises import KeyHeader
 from fencepost.effects.values import MIB
 from fencepost.runtime import verbs
 from fencepost.runtime.run import Run

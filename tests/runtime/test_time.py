@@ -8,7 +8,8 @@ from fencepost.core.contract import Retry
 from fencepost.core.errors import DeclarationError, RunHeld
 from fencepost.core.states import OperationState, RunState
 from fencepost.effects.call import Call
-from fencepost.effects.declare import KeyHeader, effect
+from fencepost.effects.declare import effect
+from fencepost.effects.promises import KeyHeader
 from fencepost.runtime import verbs
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run

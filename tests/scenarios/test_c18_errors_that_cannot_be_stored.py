@@ -7,7 +7,8 @@ import sys
 
 from fencepost.core.states import RunState
 from fencepost.effects.call import Call, SyncCall
-from fencepost.effects.declare import Stands, compute, effect
+from fencepost.effects.declare import compute, effect
+from fencepost.effects.promises import Stands
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import QUICK, KeyHeader, hold, operation, played, reaches, target, working

@@ -4,7 +4,8 @@ import pytest
 
 from fencepost.core.states import RunState
 from fencepost.effects.call import Call
-from fencepost.effects.declare import Stands, effect
+from fencepost.effects.declare import effect
+from fencepost.effects.promises import Stands
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import QUICK, hold, played, reaches, target, working

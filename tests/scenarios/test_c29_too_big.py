@@ -7,7 +7,8 @@ import pytest
 from fencepost.core.errors import ValueRefused
 from fencepost.core.states import RunState
 from fencepost.effects.call import Call
-from fencepost.effects.declare import Stands, effect
+from fencepost.effects.declare import effect
+from fencepost.effects.promises import Stands
 from fencepost.effects.values import MIB
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow

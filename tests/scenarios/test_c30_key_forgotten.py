@@ -8,7 +8,8 @@ from fencepost.core.errors import DeclarationError
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Absent, Found
 from fencepost.effects.call import Call
-from fencepost.effects.declare import KeyHeader, Stands, effect
+from fencepost.effects.declare import effect
+from fencepost.effects.promises import KeyHeader, Stands
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow

@@ -4,10 +4,10 @@ from typing import Any
 
 from fencepost.core.records import Audit, Lease, Run, Signal
 from fencepost.core.states import LeaseState, SignalState
-from fencepost.store.api import (
+from fencepost.store.api import Group, NewRun
+from fencepost.store.moves import (
     DeliverOperation,
     DispatchOperation,
-    Group,
     Move,
     MoveOperation,
     MoveRun,
@@ -15,10 +15,11 @@ from fencepost.store.api import (
     MoveStep,
     NewAttempt,
     NewOperation,
-    NewRun,
     Observe,
     OpenStep,
     SettleAttempt,
+    SettleFirst,
+    Succeed,
 )
 
 NOW = 1_700_000_000_000_000
@@ -40,19 +41,15 @@ def new_operation(run: Run, step: str = "pay", **changes: Any) -> NewOperation:
     reserved = changes.get("state") == "reserved"
     plain = NewOperation(
         run.no, run.generation, run.state.value, step, item, "pay", 1, f"key:{run.no}:{step}:{item}", 1, "acct", "{}",
-        "print", None, None, "reserved" if reserved else "dispatched", 0 if reserved else 1, None if reserved else NOW,
-        None, None, NOW,
+        "print", None, None, "reserved" if reserved else "dispatched", 0 if reserved else 1, None, None, NOW,
+        *[None, None, None, None, None] if reserved else [None, "lease-1", NOW, NOW + SECOND, NOW + 2 * SECOND],
     )  # fmt: skip
     return plain._replace(**changes)
 
 
-def new_attempt(run: Run, step: str = "pay", number: int = 1, **changes: Any) -> NewAttempt:
+def new_attempt(run: Run, step: str = "pay", number: int = 2, **changes: Any) -> NewAttempt:
     plain = NewAttempt(run.no, run.generation, step, "", number, None, "lease-1", NOW, NOW + SECOND, NOW + 2 * SECOND)
     return plain._replace(**changes)
-
-
-def dispatched(run: Run, step: str = "pay", item: str = "") -> list[Move]:
-    return [new_operation(run, step, item=item), new_attempt(run, step, item=item)]
 
 
 def move_operation(run: Run, event: str, expected: str, to: str, step: str = "pay", **changes: Any) -> MoveOperation:
@@ -67,16 +64,26 @@ def applied(run: Run, step: str = "pay", **changes: Any) -> MoveOperation:
     return move_operation(run, "apply", "dispatched", "succeeded", step, **changes)
 
 
-def dispatch_again(run: Run, expected: str, number: int, step: str = "pay", **changes: Any) -> DispatchOperation:
-    plain = DispatchOperation(run.no, run.generation, run.state.value, step, "", expected, number, NOW)
+def succeed(run: Run, step: str = "pay", **changes: Any) -> Succeed:
+    plain = Succeed(run.no, run.generation, step, "", '{"kind":"reply"}', 1, '"done"', None, None, NOW)
     return plain._replace(**changes)
 
 
-def settle(run: Run, to: str = "applied", step: str = "pay", number: int = 1, **changes: Any) -> SettleAttempt:
-    plain = SettleAttempt(
-        run.no, run.generation, step, "", number, "unresolved", to, to, '{"kind":"reply"}', 1, NOW
+def dispatch_again(run: Run, expected: str, number: int, step: str = "pay", **changes: Any) -> DispatchOperation:
+    plain = DispatchOperation(
+        run.no, run.generation, run.state.value, step, "", expected, number, NOW, None, "lease-1", NOW + SECOND,
+        NOW + 2 * SECOND,
     )  # fmt: skip
     return plain._replace(**changes)
+
+
+def settle(
+    run: Run, to: str = "applied", step: str = "pay", number: int = 1, **changes: Any
+) -> SettleFirst | SettleAttempt:
+    proof = ("unresolved", to, to, '{"kind":"reply"}', 1, NOW)
+    if number == 1:
+        return SettleFirst(run.no, run.generation, step, "", *proof)._replace(**changes)
+    return SettleAttempt(run.no, run.generation, step, "", number, *proof)._replace(**changes)
 
 
 def deliver(run: Run, delivered: int, step: str = "pay") -> DeliverOperation:

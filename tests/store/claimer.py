@@ -34,7 +34,7 @@ def complete_one(store, journal, name: str) -> str:
     if not found:
         return "found nothing"
     (run,) = found
-    begun = journal.commit(build.group(run, build.new_operation(run), build.new_attempt(run, lease=name)))
+    begun = journal.commit(build.group(run, build.new_operation(run, lease=name)))
     ended = journal.commit(
         build.group(run, build.applied(run), build.settle(run), build.move_run(run, "succeed", "succeeded"))
     )

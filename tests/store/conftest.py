@@ -8,7 +8,8 @@ import pytest
 
 from fencepost.core.errors import FencepostError
 from fencepost.core.records import History, Run
-from fencepost.store.api import Answer, Move, Observe, Store
+from fencepost.store.api import Answer, Store
+from fencepost.store.moves import Move, Observe
 from fencepost.store.open import open_store
 from tests.store import build
 

@@ -27,7 +27,7 @@ Tell = Callable[[str], None]
 def intent(run: Run, step: str) -> Group:
     """One operation, dispatched: after the answer the request may leave this process."""
     request = '"' + "x" * 300 + '"'
-    return build.group(run, build.new_operation(run, step, request=request), build.new_attempt(run, step))
+    return build.group(run, build.new_operation(run, step, request=request))
 
 
 def result_and_next(run: Run, step: str, following: str) -> Group:

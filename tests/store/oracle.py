@@ -218,5 +218,5 @@ def reports(group: Any) -> list[Facts]:
             "lease": None, "generation": group.generation, "current": 0, "began_at": None, "seen_at": move.at,
         }
         for move in group.moves
-        if type(move).__name__ == "SettleAttempt"
+        if type(move).__name__ in ("SettleAttempt", "SettleFirst", "Succeed")
     ]  # fmt: skip

@@ -9,15 +9,17 @@ import shutil
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from fencepost.core.errors import LeaseLost, StoreUnavailable, ValueRefused
 from fencepost.core.records import Run
 from fencepost.core.transitions import IllegalTransition
-from fencepost.store.api import Answer, DispatchOperation, Group, NewOperation
+from fencepost.store.api import Answer, Group
 from fencepost.store.connection import StandardConnection
 from fencepost.store.journal import Journal
+from fencepost.store.moves import DispatchOperation
 from fencepost.store.open import open_store
 from fencepost.store.sqlite import SqliteStore
 from tests.store import build, oracle_moves
@@ -236,12 +238,27 @@ class History:
         no, move = self.fitting_move(list(oracle_moves.OTHER_STATES))
         self.submit([Group(no, move.generation, [oracle_moves.from_another_state(self.draw, move)])])
 
+    def another_attempt(self) -> None:
+        """An operation whose first attempt was lost is dispatched again; its second attempt may come later."""
+        no = self.some_run()
+        lost = oracle_moves.places(self.oracle.books[no], "dispatched")
+        if not lost:
+            return
+        run, (step, item) = self.record(no), self.draw.choice(lost)
+        number = self.oracle.books[no]["operations"][step, item]["count"] + 1
+        moves = [
+            build.move_operation(run, "lose", "dispatched", "unknown", step, item=item),
+            build.dispatch_again(run, "unknown", number, step, item=item),
+            build.new_attempt(run, step, number, item=item),
+        ]
+        self.submit([Group(no, run.generation, moves[: self.draw.choice((2, 3))])])
+
     def fitting_move(self, kinds: list[str]) -> tuple[int, Any]:
         """Some run, and a move of one of these kinds that it would take. A run can always be observed to move."""
         # Those that need a row of another kind first are rare otherwise.
-        kinds.sort(key=lambda kind: self.draw.random() * (1 if kind in RARE else 3))
-        for kind in [*kinds, "OpenStep"]:
-            no = self.some_run()
+        kinds.sort(key=lambda kind: self.draw.random() * (0.3 if kind in RAREST else 1 if kind in RARE else 3))
+        runs = self.draw.sample(sorted(self.oracle.books), len(self.oracle.books))
+        for kind, no in product([*kinds, "OpenStep"], runs):
             move = self.right_move(self.oracle, no, kind)
             if move is not None and deepcopy(self.oracle).attempt(no, [move]) == "moved":
                 return no, move
@@ -252,9 +269,9 @@ class History:
         generation = scratch.books[no]["generation"]
         world, moves = deepcopy(scratch), []
         for _ in range(self.draw.choice((0, 1, 1, 2, 3, 4))):
-            # What is dispatched mostly has its attempt in the same group.
-            begun = bool(moves) and isinstance(moves[-1], (NewOperation, DispatchOperation))
-            move = self.right_move(world, no, "NewAttempt" if begun and self.draw.random() < 0.7 else None)
+            # What is dispatched again mostly has its attempt in the same group.
+            begun = bool(moves) and isinstance(moves[-1], DispatchOperation)
+            move = self.right_move(world, no, "NewAttempt" if begun and self.draw.random() < 0.6 else None)
             if move is not None:
                 moves.append(move)
                 world.attempt(no, [move])
@@ -291,18 +308,31 @@ class History:
         kinds = [name for name in oracle_moves.RIGHT if inserts or name not in INSERTS]
         run = Run(**world.visible_run(no))
         run.state = oracle_moves.RUN_STATES[str(run.state)]
-        kind = kind or self.draw.choices(kinds, [4 if name in COMMON else 1 for name in kinds])[0]
+        kind = (
+            kind or self.draw.choices(kinds, [4 if name in COMMON else 2 if name in RAREST else 1 for name in kinds])[0]
+        )
         maker: Callable[..., Any] = oracle_moves.RIGHT[kind]
         move = maker(self.draw, run, world.books[no], self.a_name())
         return move if move is None or not hasattr(move, "at") else move._replace(at=self.clock.now)
 
 
-RARE = {"NewAttempt", "SettleAttempt", "DeliverOperation", "DispatchOperation", "MoveSignal", "MoveStep"}
-COMMON = {"NewOperation", "MoveOperation"}
+RARE = {
+    "NewAttempt",
+    "Succeed",
+    "SettleFirst",
+    "SettleAttempt",
+    "DeliverOperation",
+    "DispatchOperation",
+    "MoveSignal",
+    "MoveStep",
+}
+RAREST = {"NewAttempt", "SettleAttempt"}
+COMMON = {"NewOperation", "MoveOperation", "DispatchOperation", "Succeed"}
 INSERTS = {"NewOperation", "NewAttempt", "OpenStep"}
 
 STEPS: list[tuple[Callable[[History], None], int]] = [
     (History.batch, 10),
+    (History.another_attempt, 2),
     (History.lone_stale_move, 5),
     (History.lone_move_from_another_state, 3),
     (History.claim, 3),

@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.core.records import Run
 from fencepost.core.states import RunState
-from fencepost.store.api import (
+from fencepost.store.moves import (
     DeliverOperation,
     DispatchOperation,
     MoveOperation,
@@ -19,7 +19,7 @@ from fencepost.store.api import (
     NewAttempt,
     NewOperation,
     OpenStep,
-    SettleAttempt,
+    Succeed,
 )
 from tests.store import build
 from tests.store.oracle_rules import FINAL_OPERATION, Facts
@@ -66,7 +66,7 @@ def new_operation(draw: random.Random, run: Run, book: Facts, name: str) -> NewO
 def new_attempt(draw: random.Random, run: Run, book: Facts, name: str) -> NewAttempt | None:
     bare = [
         (place, facts["count"]) for place, facts in book["operations"].items()
-        if facts["state"] == "dispatched" and (*place, facts["count"]) not in book["attempts"]
+        if facts["state"] == "dispatched" and facts["count"] > 1 and (*place, facts["count"]) not in book["attempts"]
     ]  # fmt: skip
     if not bare:
         return None
@@ -93,10 +93,31 @@ def dispatch_operation(draw: random.Random, run: Run, book: Facts, name: str) ->
     return build.dispatch_again(run, facts["state"], facts["count"] + 1, step, item=item)
 
 
-def settle_attempt(draw: random.Random, run: Run, book: Facts, name: str) -> SettleAttempt | None:
-    if not book["attempts"]:
+def succeed(draw: random.Random, run: Run, book: Facts, name: str) -> Succeed | None:
+    found = [place for place in places(book, "dispatched") if book["operations"][place]["count"] == 1]
+    if draw.random() < 0.4:
+        found = places(
+            book, "unknown", "reserved", "failed"
+        )  # it names no state that could be spoilt: its own is always the same
+    if not found:
         return None
-    step, item, number = draw.choice(list(book["attempts"]))
+    step, item = draw.choice(found)
+    sends, delivered = draw.choice((None, 1, 2)), draw.choice((None, run.delivered + 1))
+    return build.succeed(run, step, item=item, sends=sends, delivered=delivered, reference=draw.choice((None, name)))
+
+
+def settle_first(draw: random.Random, run: Run, book: Facts, name: str) -> Any:
+    return _settle(draw, run, book, [place for place in book["attempts"] if place[2] == 1])
+
+
+def settle_attempt(draw: random.Random, run: Run, book: Facts, name: str) -> Any:
+    return _settle(draw, run, book, [place for place in book["attempts"] if place[2] > 1])
+
+
+def _settle(draw: random.Random, run: Run, book: Facts, found: list[tuple[str, str, int]]) -> Any:
+    if not found:
+        return None
+    step, item, number = draw.choice(found)
     to = draw.choice(("applied", "not applied", "unresolved"))
     sends = draw.choice((None, 1, 2))
     expected = book["attempts"][step, item, number]["outcome"]
@@ -149,6 +170,8 @@ RIGHT: dict[str, Maker] = {
     "NewAttempt": new_attempt,
     "MoveOperation": move_operation,
     "DispatchOperation": dispatch_operation,
+    "Succeed": succeed,
+    "SettleFirst": settle_first,
     "SettleAttempt": settle_attempt,
     "DeliverOperation": deliver_operation,
     "OpenStep": open_step,
@@ -164,6 +187,8 @@ _WRONG: dict[str, list[Any]] = {
     "position": ["nowhere"],
     "number": [1, 2, 9],
     "attempts": [0, 1],
+    "lease": [None],
+    "send_by": [None],
     "result": [None],
     "error": [None],
     "hold": [None, '{"reason":"x"}'],
@@ -186,6 +211,7 @@ OTHER_STATES: dict[str, tuple[str, list[str]]] = {
     "NewOperation": ("run_state", ["ready", "running", "held", "cancelling"]),
     "MoveOperation": ("expected", ["reserved", "dispatched", "unknown", "failed"]),
     "DispatchOperation": ("expected", ["reserved", "unknown"]),
+    "SettleFirst": ("expected", ["unresolved", "applied", "not applied"]),
     "SettleAttempt": ("expected", ["unresolved", "applied", "not applied"]),
     "MoveStep": ("expected", ["open", "failed"]),
     "MoveSignal": ("expected", ["kept", "applied"]),

@@ -70,27 +70,38 @@ def new_operation(book: Facts, move: Any, keys: dict[str, Any]) -> None:
         "state",
         "error",
         "not_before",
-        "first_dispatched_at",
         "generation",
     ]
     facts = {name: getattr(move, name) for name in copied}
+    facts["first_dispatched_at"] = move.dispatched_at
     facts.update(run=book["no"], count=move.attempts, conflict=False, lookups=0, version=0)
     facts.update(reference=None, result=None, delivered=None, delivered_at=None)
     facts.update(budget_from=move.at, reserved_at=move.at, changed_at=move.at)
     prove_operation(facts)
+    if move.attempts:
+        require(None not in (move.lease, move.send_by, move.span_ends_at), "evidence")
     require(place not in book["operations"] and move.key not in keys, "duplicate")
     book["operations"][place] = facts
     keys[move.key] = (book["no"], *place)
+    if move.attempts:
+        begin(book, move, 1, move.dispatched_at)
+
+
+def begin(book: Facts, move: Any, number: int, at: int) -> None:
+    """An attempt is unresolved from the moment it may be sent."""
+    copied = ["send_by", "span_ends_at", "lease", "generation", "token"]
+    facts = {name: getattr(move, name) for name in copied}
+    facts.update(number=number, dispatched_at=at, outcome="unresolved", evidence=None, sends=None, settled_at=None)
+    book["attempts"][move.step, move.item, number] = facts
 
 
 def new_attempt(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     operation = book["operations"].get((move.step, move.item))
     require(operation is not None and operation["state"] == "dispatched" and operation["count"] == move.number)
     place = (move.step, move.item, move.number)
+    require(move.number > 1 and None not in (move.lease, move.send_by, move.span_ends_at), "evidence")
     require(place not in book["attempts"], "duplicate")
-    copied = ["number", "dispatched_at", "send_by", "span_ends_at", "lease", "generation", "token"]
-    facts = {name: getattr(move, name) for name in copied}
-    book["attempts"][place] = {**facts, "outcome": "unresolved", "evidence": None, "sends": None, "settled_at": None}
+    begin(book, move, move.number, move.dispatched_at)
 
 
 def move_operation(book: Facts, move: Any, keys: dict[str, Any]) -> None:
@@ -116,8 +127,26 @@ def dispatch_operation(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     operation = book["operations"].get((move.step, move.item))
     require(operation is not None and operation["state"] == move.expected and book["state"] == move.run_state)
     require(operation["count"] + 1 == move.number)
-    operation["first_dispatched_at"] = kept(operation["first_dispatched_at"], move.at)
     changed(operation, move.at, move.generation, state="dispatched", count=move.number, not_before=None)
+    if move.number == 1:
+        require(None not in (move.lease, move.send_by, move.span_ends_at), "evidence")
+        operation["first_dispatched_at"] = move.at
+        begin(book, move, 1, move.at)
+
+
+def succeed(book: Facts, move: Any, keys: dict[str, Any]) -> None:
+    operation = book["operations"].get((move.step, move.item))
+    require(operation is not None and operation["state"] == "dispatched" and operation["count"] == 1)
+    attempt = book["attempts"][move.step, move.item, 1]
+    require(attempt["outcome"] == "unresolved")
+    attempt.update(outcome="applied", evidence=move.evidence, settled_at=move.at)
+    attempt["sends"] = kept(move.sends, attempt["sends"])
+    operation.update(result=move.result, error=None, not_before=None)
+    for name in ("reference", "delivered"):
+        operation[name] = kept(getattr(move, name), operation[name])
+    if move.delivered is not None:
+        operation["delivered_at"] = move.at
+    changed(operation, move.at, move.generation, state="succeeded")
 
 
 def settle_attempt(book: Facts, move: Any, keys: dict[str, Any]) -> None:
@@ -126,6 +155,11 @@ def settle_attempt(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     settled_at = None if move.to == "unresolved" else move.at
     attempt.update(outcome=move.to, evidence=move.evidence, settled_at=settled_at)
     attempt["sends"] = kept(move.sends, attempt["sends"])
+
+
+def settle_later(book: Facts, move: Any, keys: dict[str, Any]) -> None:
+    require(move.number > 1)  # the first one stands in the operation's own row
+    settle_attempt(book, move, keys)
 
 
 def deliver_operation(book: Facts, move: Any, keys: dict[str, Any]) -> None:
@@ -208,7 +242,9 @@ RULES: dict[str, Callable[[Facts, Any, dict[str, Any]], None]] = {
     "NewAttempt": new_attempt,
     "MoveOperation": move_operation,
     "DispatchOperation": dispatch_operation,
-    "SettleAttempt": settle_attempt,
+    "Succeed": succeed,
+    "SettleFirst": settle_attempt,
+    "SettleAttempt": settle_later,
     "DeliverOperation": deliver_operation,
     "OpenStep": open_step,
     "MoveStep": move_step,

@@ -45,7 +45,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def intent(run: Run, step: str = "pay"):
-    return build.group(run, *build.dispatched(run, step))
+    return build.group(run, build.new_operation(run, step))
 
 
 def test_everything_submitted_in_one_turn_of_the_loop_is_one_commit(bench: Bench) -> None:

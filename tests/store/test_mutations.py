@@ -21,17 +21,18 @@ HISTORIES_MAX = 1_000
 # Generations are never negative, and a run that is not there still yields NULL, which no comparison lets pass.
 GENERATION = re.compile(r"(AND (?:generation|\(SELECT generation FROM run WHERE no = \?(?: AND state = \?)?\))) = \?")
 # The expected state of the row that is changed, or of the run under which something begins.
-EXPECTED = re.compile(r"(AND (?:state|outcome)) = \?")
+EXPECTED = re.compile(r"(AND (?:state|outcome|first_outcome)) = (?:(\?)|'\w+')")
 UNOWNED = re.compile(r"AND state IN \('waiting', 'cancelling', 'compensating'\) AND lease IS NULL$")
 
 GUARDED_UPDATES = {
-    "move_operation", "dispatch_operation", "settle_attempt", "deliver_operation", "move_step", "move_signal",
-    "move_run", "claim_run", "take_over_operations",
+    "move_operation", "dispatch_operation", "succeed", "settle_first", "settle_attempt", "deliver_operation",
+    "move_step", "move_signal", "move_run", "claim_run", "take_over_operations",
 }  # fmt: skip
 GUARDED_INSERTS = {"new_operation", "new_attempt", "open_step"}
 
-# Waking a run that nobody owns takes nothing from anybody: that nobody owns it is its guard.
-UNOWNED_UPDATES = {"wake_run"}
+# Waking a run that nobody owns takes nothing from anybody: that nobody owns it is its guard. And a restore takes every
+# run from everybody.
+UNOWNED_UPDATES = {"wake_run", "raise_generations"}
 
 # What a run owns. Leases belong to processes; observations and audit rows are only ever appended.
 OWNED_TABLES = r"(run|operation|attempt|step|signal)\b"
@@ -48,7 +49,10 @@ def without_generation(statement: str) -> tuple[str, int]:
 
 
 def without_expected_state(statement: str) -> tuple[str, int]:
-    return EXPECTED.subn(r"\1 >= substr(?, 1, 0)", statement, count=1)
+    def anything(guard: re.Match[str]) -> str:
+        return f"{guard[1]} >= " + ("substr(?, 1, 0)" if guard[2] else "''")
+
+    return EXPECTED.subn(anything, statement, count=1)
 
 
 def without_unowned(statement: str) -> tuple[str, int]:

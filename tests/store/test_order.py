@@ -7,8 +7,9 @@ import pytest
 
 from fencepost.core.records import Run
 from fencepost.core.states import RunState
-from fencepost.store.api import Group, Move
+from fencepost.store.api import Group
 from fencepost.store.batch import Writer, keeps_order
+from fencepost.store.moves import Move
 from fencepost.store.open import open_store
 from fencepost.store.sqlite import SqliteStore
 from tests.store import build
@@ -24,7 +25,8 @@ def random_move(draw: random.Random, run: Run, generation: int) -> Move:
     made = draw.choice(
         [
             build.new_operation(run, step, state=draw.choice(("reserved", "dispatched"))),
-            build.new_attempt(run, step, number),
+            build.new_attempt(run, step, number + 1),
+            build.succeed(run, step),
             build.move_operation(run, "move", draw.choice(STATES), draw.choice(STATES), step),
             build.applied(run, step),
             build.dispatch_again(run, draw.choice(("reserved", "unknown")), number, step),
@@ -43,8 +45,8 @@ def likely_group(draw: random.Random, run: Run) -> Group:
     """What an engine hands in: a result and the next intent, an attempt after a refusal; or anything at all."""
     step, other = draw.sample(STEPS, 2)
     usual: list[list[Move]] = [
-        build.dispatched(run, step),
-        [build.applied(run, step), build.settle(run, step=step), *build.dispatched(run, other)],
+        [build.new_operation(run, step)],
+        [build.applied(run, step), build.settle(run, step=step), build.new_operation(run, other)],
         [build.move_operation(run, "lose", "dispatched", "unknown", step)],
         [
             build.move_operation(run, "release", "dispatched", "reserved", step),
@@ -99,14 +101,15 @@ def test_both_ways_answer_and_store_the_same(seed: int, tmp_path: Path, monkeypa
 RUN = Run(1, "default", "run-1", "approve", 1, "{}", "print", RunState.RUNNING, 1, 0, 0, 0, lease="lease-1")
 
 ENGINE_GROUPS: dict[str, list[Move]] = {
-    "an intent": build.dispatched(RUN),
-    "two intents of a gather": [*build.dispatched(RUN, "one"), *build.dispatched(RUN, "two")],
-    "a result and the next intent": [build.applied(RUN), build.settle(RUN), *build.dispatched(RUN, "next")],
+    "an intent": [build.new_operation(RUN)],
+    "two intents of a gather": [build.new_operation(RUN, "one"), build.new_operation(RUN, "two")],
+    "a result and the next intent": [build.succeed(RUN), build.new_operation(RUN, "next")],
     "a refusal and the next attempt": [
         build.move_operation(RUN, "release", "dispatched", "reserved"), build.settle(RUN, "not applied"),
         build.dispatch_again(RUN, "reserved", 2), build.new_attempt(RUN, number=2),
     ],
     "a settled attempt before its operation": [build.settle(RUN), build.applied(RUN)],
+    "a later attempt before its operation": [build.settle(RUN, number=2), build.applied(RUN)],
     "a signal that closes a wait": [build.move_signal(RUN), build.move_step(RUN, "finish", "open", "done")],
     "a wait": [build.open_step(RUN), build.move_run(RUN, "wait", "waiting")],
     "a step closed, another opened": [build.move_step(RUN, "finish", "open", "done"), build.open_step(RUN, "b")],
@@ -116,7 +119,9 @@ ENGINE_GROUPS: dict[str, list[Move]] = {
 OTHER_GROUPS: dict[str, list[Move]] = {
     "an operation moved after it was inserted": [build.new_operation(RUN), build.applied(RUN)],
     "an operation moved after it was dispatched": [build.dispatch_again(RUN, "reserved", 1), build.applied(RUN)],
-    "an attempt settled after it was inserted": [build.new_attempt(RUN), build.settle(RUN)],
+    "an attempt settled after it was inserted": [build.new_attempt(RUN), build.settle(RUN, number=2)],
+    "a first attempt settled after it was inserted": [build.new_operation(RUN), build.settle(RUN)],
+    "an operation that succeeds after it was inserted": [build.new_operation(RUN), build.succeed(RUN)],
     "an operation moved after its attempt was inserted": [build.new_attempt(RUN), build.applied(RUN)],
     "a step moved after it was opened": [build.open_step(RUN), build.move_step(RUN, "finish", "open", "done")],
     "anything after the run was moved": [build.move_run(RUN, "wait", "waiting"), build.settle(RUN)],

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.core import states
+from fencepost.core.epoch import GENERATIONS_PER_SECOND
 from fencepost.store import queries
 from fencepost.store.batch import KINDS
 from fencepost.store.connection import StandardConnection
@@ -22,6 +23,7 @@ LISTS: dict[tuple[str, str], type[StrEnum]] = {
     ("step", "state"): states.StepState,
     ("operation", "state"): states.OperationState,
     ("attempt", "outcome"): states.Outcome,
+    ("operation", "first_outcome"): states.Outcome,
     ("signal", "state"): states.SignalState,
 }
 
@@ -35,7 +37,7 @@ def table(name: str) -> str:
 @pytest.mark.parametrize(("name", "column"), LISTS)
 def test_the_states_of_a_column_are_those_of_core(name: str, column: str) -> None:
     found = re.search(
-        rf"^    {column} TEXT NOT NULL.*?CHECK \({column} IN \((.*?)\)\)", table(name), re.DOTALL | re.MULTILINE
+        rf"^    {column} TEXT(?: NOT NULL)?.*?CHECK \({column} IN \((.*?)\)\)", table(name), re.DOTALL | re.MULTILINE
     )
     assert found is not None
     assert set(re.findall(r"'([^']*)'", found[1])) == set(LISTS[name, column])
@@ -105,3 +107,13 @@ def test_claims_read_no_table_from_end_to_end(tmp_path: Path) -> None:
         scans = [row[3] for row in plan if re.match(r"SCAN (run|lease|operation|step|signal)\b", row[3])]
         assert all("INDEX" in scan for scan in scans), (name, scans)
     connection.close()
+
+
+def test_the_base_of_an_epoch_is_cores() -> None:
+    written = [
+        text
+        for query in queries.load("sqlite").values()
+        for text in re.findall(r"max\(number\) \* (\d+)", query.statement)
+    ]
+    assert {int(text) for text in written} == {GENERATIONS_PER_SECOND}
+    assert len(written) == 4

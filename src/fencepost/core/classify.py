@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fencepost.core.contract import Contract
-from fencepost.core.errors import NotOwner, Permanent, RateLimited, StoreUnavailable, Transient, Unresolved
+from fencepost.core.errors import (
+    FenceRefused,
+    NotOwner,
+    Permanent,
+    RateLimited,
+    StoreUnavailable,
+    Transient,
+    Unresolved,
+)
 from fencepost.core.states import Outcome
 
 TOO_EARLY = 425
@@ -61,8 +69,10 @@ def read_error(error: BaseException, *, nothing_left: bool) -> Reading:
     A body may label its error: `Permanent` is worth no retry, `RateLimited` carries a pause, `Unresolved` is taken at
     its word whatever the byte counter says. No label turns an attempt that may have left into a proved failure. Our own
     reasons not to send (a lost lease, a passed deadline, a ledger out of reach) and whatever interrupts the process say
-    nothing against another attempt.
+    nothing against another attempt. A fence's refusal is proof: the target compared before it wrote.
     """
+    if isinstance(error, FenceRefused):
+        return Reading(Outcome.NOT_APPLIED, retryable=True)
     outcome = Outcome.NOT_APPLIED if nothing_left else Outcome.UNRESOLVED
     match error:
         case RateLimited():

@@ -105,6 +105,10 @@ class DeadlinePassed(NotOwner):
     """The attempt's send deadline passed before its first byte left; nothing was sent."""
 
 
+class FenceRefused(NotOwner):
+    """The target knows a higher token for this resource: somebody newer writes there, and this write did nothing."""
+
+
 # -- the outside is ambiguous -------------------------------------------------------------------------------------
 
 
@@ -133,6 +137,10 @@ class StoreBusy(StoreUnavailable):
 
 class StoreFailed(StoreUnavailable):
     """A sync or commit failed: what it wrote may or may not be on disk, so this process stops dispatching."""
+
+
+class LedgerWentBack(StoreUnavailable):
+    """The ledger is older than what this process has seen in it: it was restored, and nobody has said so yet."""
 
 
 # -- how a run ended ----------------------------------------------------------------------------------------------

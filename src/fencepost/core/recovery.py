@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fencepost.core.contract import Contract
-from fencepost.core.records import ASK_AGAIN, IN_PROGRESS, LOOK_UP, REPLAYED_FAILURE, Attempt, Observation, Operation
+from fencepost.core.records import (
+    ASK_AGAIN,
+    IN_PROGRESS,
+    LOOK_UP,
+    LOST_TIME,
+    REPLAYED_FAILURE,
+    Attempt,
+    Observation,
+    Operation,
+)
 from fencepost.core.retry import budget_left
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome
 
@@ -166,9 +175,12 @@ def _when_due(operation: Operation, moment: Moment) -> Dispatch | Pause:
 
 
 def may_try_again(operation: Operation, contract: Contract, now: int) -> bool:
-    """Whether the budget allows one more attempt; one that met the target still at work costs nothing."""
-    waited_for = {seen.attempt for seen in operation.observations if seen.kind == IN_PROGRESS}
-    counted = [attempt for attempt in operation.attempts if attempt.number not in waited_for]
+    """Whether the budget allows one more attempt.
+
+    One that met the target still at work costs nothing, nor does one that may have been made in a forgotten time.
+    """
+    free = {seen.attempt for seen in operation.observations if seen.kind in (IN_PROGRESS, LOST_TIME)}
+    counted = [attempt for attempt in operation.attempts if attempt.number not in free]
     return budget_left(contract.retry, counted, budget_from=operation.budget_from, now=now)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fencepost.core.classify import Reading, read_error
 from fencepost.core.contract import Contract
-from fencepost.core.errors import FencepostError, NotOwner
+from fencepost.core.errors import FencepostError, Misuse, NotOwner
 from fencepost.core.identity import canonical
 from fencepost.core.records import REFERENCE, REQUEST
 from fencepost.effects.classifiers import read_client_error
@@ -27,9 +27,10 @@ from fencepost.effects.span import SendGuard
 
 if TYPE_CHECKING:
     from fencepost.core.records import Operation
-    from fencepost.effects.declare import Effect, KeyArgument, KeyHeader
+    from fencepost.effects.declare import Effect
     from fencepost.effects.model import Model, ModelStep, SyncModel
     from fencepost.effects.outside import Outside, Target
+    from fencepost.effects.promises import KeyArgument, KeyHeader
     from fencepost.store.api import Answer
     from fencepost.store.journal import Ticket
 
@@ -83,6 +84,7 @@ class Attempting:
         "position",
         "reference",
         "replayed",
+        "resource",
         "sendings",
         "site",
     )
@@ -114,6 +116,8 @@ class Attempting:
         self.issued: tuple[BaseException, Reading] | None = None
         self.evidence: dict[str, Any] | None = None
         self.reference: str | None = None
+        self.resource: str | None = None
+        """What a fenced effect's request touches."""
         self.late: Callable[[Future[Any]], None] | None = None
 
     @property
@@ -146,6 +150,18 @@ class Attempting:
             if seen.kind == REQUEST:
                 return str(json.loads(seen.evidence)["digest"])
         return None
+
+    def token(self, resource: str) -> int:
+        """The token of this attempt for its resource; raises `Misuse` for another one."""
+        number = None if self.operation is None else self.operation.attempts[self.attempt - 1].token
+        if number is None or resource != self.resource:
+            raise Misuse(
+                f"this attempt has no token for {resource!r}"
+                + ("" if self.resource is None else f", but for {self.resource!r}"),
+                hint="declare fence=Fenced(target, resource=...) on the effect, and ask for that resource",
+                ids={"step": self.position},
+            )
+        return number
 
     def check_permission(self) -> None:
         """Raise `LeaseLost` or another `NotOwner` if this process may start no send now; nothing has been sent."""
@@ -264,6 +280,13 @@ class _Face:
     def deadline(self) -> int:
         """The instant on the boot-time clock, in microseconds, after which nothing of this attempt is sent."""
         return self._attempting.deadline
+
+    def token(self, resource: str) -> int:
+        """The token of this attempt, to be sent with every write to `resource` at a target that compares tokens.
+
+        Raises `Misuse` where the effect declares no `fence=`, or its request touches another resource.
+        """
+        return self._attempting.token(resource)
 
     @property
     def principal(self) -> str | None:

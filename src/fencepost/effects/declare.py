@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
@@ -22,6 +21,7 @@ from fencepost.effects.declared import Declared
 from fencepost.effects.failures import error_record
 from fencepost.effects.fitting import check_call, check_compensation, check_fits, in_parentheses
 from fencepost.effects.policy import Policy
+from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
 from fencepost.effects.values import ArgumentsDoor, Carried, Door, result_door
 
 if TYPE_CHECKING:
@@ -33,54 +33,6 @@ R_co = TypeVar("R_co", covariant=True)
 
 Duration = str | timedelta
 StepKind = Literal["effect", "model", "read", "compute"]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyHeader:
-    """The operation's key travels in an HTTP header, which `call.http` sets on the attempt's write.
-
-    `window` is how long the target says it remembers a key ("24h"; None only if it promises for ever).
-    """
-
-    header: str
-    window: Duration | None
-    replays_failures: bool = False
-
-    def promise(self) -> contracts.KeyPromise:
-        """What it means for recovery."""
-        return contracts.KeyPromise(_optional(self.window), f"header {self.header}", self.replays_failures)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyArgument:
-    """The operation's key travels in an argument of the request: a field of the JSON body that `call.http` sends.
-
-    For other clients the body passes `call.key` itself.
-    """
-
-    argument: str
-    window: Duration | None
-    replays_failures: bool = False
-
-    def promise(self) -> contracts.KeyPromise:
-        """What it means for recovery."""
-        return contracts.KeyPromise(_optional(self.window), f"argument {self.argument}", self.replays_failures)
-
-
-def _optional(duration: Duration | None) -> int | None:
-    return None if duration is None else microseconds(duration, what="window")
-
-
-@dataclass(frozen=True, slots=True)
-class Stands:
-    """Declared in place of a compensation: the effect is meant to stand, and `why`."""
-
-    why: str
-
-    @property
-    def name(self) -> str:
-        """What tables show for it."""
-        return f"stands: {self.why}"
 
 
 # -- a step and its bound calls -----------------------------------------------------------------------------------
@@ -230,6 +182,11 @@ class Effect(Step[P, R_co]):
         return Carried(*self.results.carry(value))
 
     @property
+    def is_fenced(self) -> bool:
+        """Whether each attempt carries a token that the target compares."""
+        return self.declared.fence is not None
+
+    @property
     def can_load(self) -> bool:
         """Whether a result can be read by its reference."""
         return self.declared.load is not None
@@ -309,6 +266,7 @@ def effect(
     financial: bool = False,
     independent: bool = False,
     repeatable: bool = False,
+    fence: Fenced | None = None,
     on_unknown: Literal["hold"] | None = None,
     definite: Iterable[int] = (),
     not_definite: Iterable[int] = (),
@@ -336,6 +294,7 @@ def effect(
         financial: needs reference and compensation.
         independent: may begin while another operation of the run is unknown.
         repeatable: applying it several times is harmless.
+        fence: the target that compares tokens, and the resource that a request touches there.
         on_unknown: "hold": at most once, a person settles.
         definite: further statuses that prove that the attempt was not applied.
         not_definite: statuses that prove nothing at this target, although they do by default.
@@ -371,6 +330,7 @@ def effect(
         financial=financial,
         independent=independent,
         repeatable=repeatable,
+        fence=fence,
         on_unknown=on_unknown,
         definite=tuple(definite),
         not_definite=tuple(not_definite),

@@ -13,8 +13,9 @@ from fencepost.core import contract as contracts
 from fencepost.core.duration import microseconds
 
 if TYPE_CHECKING:
-    from fencepost.effects.declare import Duration, Effect, KeyArgument, KeyHeader, Stands
+    from fencepost.effects.declare import Duration, Effect
     from fencepost.effects.policy import Policy
+    from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Declared:
     financial: bool
     independent: bool
     repeatable: bool
+    fence: Fenced | None
     on_unknown: Literal["hold"] | None
     definite: Iterable[int]
     not_definite: Iterable[int]
@@ -54,6 +56,7 @@ class Declared:
             settle=_given(self.settle, "settle"),
             key=None if self.send_key is None else self.send_key.promise(),
             look_up=self._look_up(),
+            fence=self._fence(),
             holds_on_unknown=self.on_unknown == "hold",
             repeatable=self.repeatable,
             independent=self.independent,
@@ -69,6 +72,10 @@ class Declared:
         if self.reconcile is None:
             return None
         return contracts.LookUpPromise(getattr(self.reconcile, "__name__", "look-up"), consistent=self.consistent)
+
+    def _fence(self) -> str | None:
+        """A weak fence is shown, and counts for nothing."""
+        return None if self.fence is None or self.fence.fence.weakness else self.fence.fence.name
 
     def _compensation(self) -> contracts.CompensationPromise | None:
         if self.compensate is None:

@@ -39,20 +39,12 @@ from fencepost.effects.declare import Bound
 from fencepost.effects.entry import Owner
 from fencepost.effects.failures import error_record
 from fencepost.effects.model import ModelStep
-from fencepost.effects.perform import (
-    BUDGET_SPENT,
-    Clock,
-    Concluded,
-    Conclusion,
-    Later,
-    Record,
-    Sent,
-    Stopped,
-    Superseded,
-)
+from fencepost.effects.needs import Record, Sent
+from fencepost.effects.perform import BUDGET_SPENT, Clock, Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.effects.policy import Refused, ask
 from fencepost.effects.tally import Tally
-from fencepost.store.api import Answer, Move, MoveStep, OpenStep
+from fencepost.store.api import Answer
+from fencepost.store.moves import Move, MoveStep, OpenStep
 
 FORMAT_BUDGET_SPENT = "format budget spent"
 INTERRUPTED = SECOND // 2

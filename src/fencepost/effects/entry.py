@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fencepost.core.contract import Contract
+from fencepost.core.epoch import NOBODY, Epoch
+from fencepost.core.identity import canonical
 from fencepost.core.outcome import evidence_event, fold, operation_event
-from fencepost.core.records import Attempt, Observation, Operation
+from fencepost.core.records import LOST_TIME, Attempt, Observation, Operation
 from fencepost.core.recovery import may_try_again, unresolved_attempts
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome
 from fencepost.core.transitions import ATTEMPT, OPERATION, AttemptEvent, OperationEvent
-from fencepost.store.api import (
+from fencepost.store.moves import (
     DeliverOperation,
     DispatchOperation,
     Move,
@@ -24,9 +26,14 @@ from fencepost.store.api import (
     NewOperation,
     Observe,
     SettleAttempt,
+    SettleFirst,
+    Succeed,
 )
 
 Event = OperationEvent
+
+_SUCCEEDS = OPERATION.row(OperationState.DISPATCHED, Event.APPLY)
+_IS_APPLIED = ATTEMPT.row(Outcome.UNRESOLVED, AttemptEvent.APPLIED)
 
 
 @dataclass(slots=True)
@@ -81,18 +88,17 @@ class Entry:
         operation = self.operation
         row = OPERATION.row(None, Event.RESERVE)
         operation.state = row.to
-        return [self._insert(now, row.texts[2], 0)]
+        return [self._insert(now, row.texts[2])]
 
-    def open_dispatched(self, now: int) -> list[Move]:
-        """Write intent and permission in one transition, for a step that may go at once."""
+    def open_dispatched(self, now: int, token: int | None = None) -> list[Move]:
+        """Write intent and permission in one transition, for a step that may go at once; a fenced one has a token."""
         operation = self.operation
         row = OPERATION.row(None, Event.DISPATCH)
         operation.state = row.to
         operation.first_dispatched_at = now
-        attempt = self._attempt(now)
-        return [self._insert(now, row.texts[2], 1), self._insert_attempt(attempt)]
+        return [self._insert(now, row.texts[2], self._attempt(now, token))]
 
-    def dispatch(self, now: int) -> list[Move]:
+    def dispatch(self, now: int, token: int | None = None) -> list[Move]:
         """Permission for the next attempt of an operation that is reserved, or unknown and safe to resend.
 
         A clock that was set back dates no attempt before the budget that it counts against, or before its predecessor.
@@ -105,22 +111,75 @@ class Entry:
             operation.first_dispatched_at = now
         operation.not_before = None
         operation.changed_at = now
-        attempt = self._attempt(now)
-        return [
-            DispatchOperation(
-                operation.run,
-                self.owner.generation,
-                self.owner.run_state,
-                operation.step,
-                operation.item or "",
-                expected.value,
-                attempt.number,
-                now,
-            ),
-            self._insert_attempt(attempt),
-        ]
+        attempt = self._attempt(now, token)
+        dispatched = DispatchOperation(
+            operation.run,
+            self.owner.generation,
+            self.owner.run_state,
+            operation.step,
+            operation.item or "",
+            expected.value,
+            attempt.number,
+            now,
+            attempt.token,
+            attempt.lease,
+            attempt.send_by,
+            attempt.span_ends_at,
+        )
+        return [dispatched] if attempt.number == 1 else [dispatched, self._insert_attempt(attempt)]
+
+    def suppose_lost(self, epoch: Epoch, now: int, *, new: bool) -> tuple[list[Move], list[Observe]]:
+        """Write down, before the first dispatch, that one may have been made in the time that the ledger has forgotten.
+
+        Its request may have left as late as the restore, its key have been used as early as the loss began, and its
+        token have been any of before. `new`: the operation has no row yet.
+        """
+        operation, owner = self.operation, self.owner
+        self.owner = Owner(NOBODY, owner.generation, owner.run_state)
+        if new:
+            row = OPERATION.row(None, Event.DISPATCH)
+            operation.state, operation.first_dispatched_at = row.to, epoch.began_at
+            moves: list[Move] = [self._insert(now, row.texts[2], self._attempt(epoch.began_at, epoch.base))]
+        else:
+            moves = self.dispatch(epoch.began_at, epoch.base)
+        self.owner = owner
+        moves.append(self.move(Event.LOSE, now))
+        evidence = canonical({"kind": LOST_TIME, "lost_from": epoch.lost_from, "restored_at": epoch.began_at})
+        seen = self.observe(Observation(LOST_TIME, None, evidence, now, attempt=1))
+        operation.learn()
+        return moves, [seen]
 
     # -- evidence -------------------------------------------------------------------------------------------------
+
+    def succeed(self, proof: Proof, now: int, outcome: Result) -> list[Move]:
+        """Take in that an attempt was applied, with the result; the first and only one is one change of one row."""
+        operation = self.operation
+        attempt = operation.attempts[0]
+        if (
+            len(operation.attempts) > 1
+            or operation.state is not _SUCCEEDS.state
+            or attempt.outcome is not _IS_APPLIED.state
+            or operation.conflict
+            or outcome.result is None
+        ):
+            return self.settle([proof], now, retryable=False, outcome=outcome)
+        attempt.outcome = _IS_APPLIED.to
+        attempt.evidence, attempt.sends, attempt.settled_at = proof.evidence, proof.sends, now
+        self._becomes(_SUCCEEDS.to, now, outcome)
+        return [
+            Succeed(
+                operation.run,
+                self.owner.generation,
+                operation.step,
+                operation.item or "",
+                proof.evidence,
+                proof.sends,
+                outcome.result,
+                outcome.reference,
+                outcome.delivered,
+                now,
+            )
+        ]
 
     def settle(self, proofs: list[Proof], now: int, *, retryable: bool, outcome: Result = _NOTHING) -> list[Move]:
         """Take in evidence about attempts and fold; returns the moves, the operation's own last.
@@ -171,18 +230,7 @@ class Entry:
         operation = self.operation
         row = OPERATION.row(operation.state, event)
         expected, event_text, to = row.texts
-        operation.state = row.to
-        operation.changed_at = now
-        not_before = outcome.not_before if row.to not in _KNOWN_FOR_GOOD else None
-        operation.not_before = not_before
-        if outcome.result is not None:
-            operation.result = outcome.result
-        if outcome.error is not None:
-            operation.error = outcome.error
-        if outcome.reference is not None:
-            operation.reference = outcome.reference
-        if outcome.delivered is not None:
-            operation.delivered, operation.delivered_at = outcome.delivered, now
+        self._becomes(row.to, now, outcome)
         return MoveOperation(
             operation.run,
             self.owner.generation,
@@ -195,11 +243,25 @@ class Entry:
             outcome.error,
             outcome.reference,
             outcome.delivered,
-            not_before,
+            operation.not_before,
             int(operation.conflict),
             operation.lookups,
             now,
         )
+
+    def _becomes(self, state: OperationState, now: int, outcome: Result) -> None:
+        operation = self.operation
+        operation.state = state
+        operation.changed_at = now
+        operation.not_before = outcome.not_before if state not in _KNOWN_FOR_GOOD else None
+        if outcome.result is not None:
+            operation.result = outcome.result
+        if outcome.error is not None:
+            operation.error = outcome.error
+        if outcome.reference is not None:
+            operation.reference = outcome.reference
+        if outcome.delivered is not None:
+            operation.delivered, operation.delivered_at = outcome.delivered, now
 
     def deliver(self, number: int, now: int) -> DeliverOperation:
         """Give the final operation its place in the run's order of deliveries."""
@@ -241,7 +303,7 @@ class Entry:
 
     # -- rows -----------------------------------------------------------------------------------------------------
 
-    def _attempt(self, now: int) -> Attempt:
+    def _attempt(self, now: int, token: int | None) -> Attempt:
         contract, operation = self.contract, self.operation
         attempt = Attempt(
             number=len(operation.attempts) + 1,
@@ -250,11 +312,12 @@ class Entry:
             span_ends_at=now + contract.span,
             lease=self.owner.lease,
             generation=self.owner.generation,
+            token=token,
         )
         operation.attempts.append(attempt)
         return attempt
 
-    def _insert(self, now: int, state: str, attempts: int) -> NewOperation:
+    def _insert(self, now: int, state: str, attempt: Attempt | None = None) -> NewOperation:
         operation = self.operation
         operation.generation = self.owner.generation
         operation.reserved_at = operation.changed_at = operation.budget_from = now
@@ -274,11 +337,15 @@ class Entry:
             operation.policy,
             operation.compensates,
             state,
-            attempts,
-            operation.first_dispatched_at,
+            0 if attempt is None else 1,
             operation.not_before,
             operation.error,
             now,
+            None if attempt is None else attempt.token,
+            None if attempt is None else attempt.lease,
+            None if attempt is None else attempt.dispatched_at,
+            None if attempt is None else attempt.send_by,
+            None if attempt is None else attempt.span_ends_at,
         )
 
     def _insert_attempt(self, attempt: Attempt) -> NewAttempt:
@@ -296,21 +363,15 @@ class Entry:
             attempt.span_ends_at,
         )
 
-    def _settle_attempt(self, attempt: Attempt, event: AttemptEvent, proof: Proof, now: int) -> SettleAttempt:
+    def _settle_attempt(self, attempt: Attempt, event: AttemptEvent, proof: Proof, now: int) -> Move:
+        operation = self.operation
         row = ATTEMPT.row(attempt.outcome, event)
-        expected, event_text, to = row.texts
         attempt.outcome = row.to
         attempt.evidence, attempt.sends, attempt.settled_at = proof.evidence, proof.sends, now
+        run, generation, step, item = operation.run, self.owner.generation, operation.step, operation.item or ""
+        expected, name, to = row.texts
+        if attempt.number == 1:
+            return SettleFirst(run, generation, step, item, expected, name, to, proof.evidence, proof.sends, now)
         return SettleAttempt(
-            self.operation.run,
-            self.owner.generation,
-            self.operation.step,
-            self.operation.item or "",
-            attempt.number,
-            expected,
-            event_text,
-            to,
-            proof.evidence,
-            proof.sends,
-            now,
+            run, generation, step, item, attempt.number, expected, name, to, proof.evidence, proof.sends, now
         )

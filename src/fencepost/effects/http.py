@@ -24,7 +24,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import REQUEST
 from fencepost.core.retry import retry_after
 from fencepost.core.states import Outcome
-from fencepost.effects.declare import KeyArgument, KeyHeader
+from fencepost.effects.promises import KeyArgument, KeyHeader
 from fencepost.effects.transport import Headers, Params, RawReply, is_write, outcome_of_failure
 
 if TYPE_CHECKING:

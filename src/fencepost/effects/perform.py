@@ -9,12 +9,11 @@ come back with the conclusion, so that they ride in the commit of whatever happe
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
-from fencepost.core.classify import Reading
 from fencepost.core.errors import ErrorRecord, Permanent, ValueRefused
-from fencepost.core.records import IN_PROGRESS, LOOK_UP, REPLAYED_FAILURE, REPLY, Attempt, Observation
+from fencepost.core.records import IN_PROGRESS, LOOK_UP, REPLAYED_FAILURE, REPLY, Observation
 from fencepost.core.recovery import (
     Dispatch,
     GiveUp,
@@ -32,60 +31,13 @@ from fencepost.core.transitions import OperationEvent
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.entry import Entry, Proof, Result
 from fencepost.effects.failures import error_record
+from fencepost.effects.needs import Ask, IssueToken, Load, LookedUp, Need, RaiseFence, Record, Rest, Send, Sent
 from fencepost.effects.values import Carried
-from fencepost.store.api import Answer, Move, Observe
+from fencepost.store.api import Answer
+from fencepost.store.moves import Move, Observe
 
 BUDGET_SPENT = "budget spent"
 RESULT_MISSING = "result missing"
-
-
-class Record(NamedTuple):
-    """Make these moves durable before going on."""
-
-    moves: list[Move]
-    observations: list[Observe]
-
-
-class Send(NamedTuple):
-    """Run the effect's body once for this attempt; its permission is durable."""
-
-    entry: Entry
-    attempt: Attempt
-
-
-class Ask(NamedTuple):
-    """Look up at the target what became of the operation."""
-
-    entry: Entry
-
-
-class Load(NamedTuple):
-    """Read the missing result of an operation that is known to have happened, by its reference."""
-
-    entry: Entry
-
-
-class Rest(NamedTuple):
-    """Keep the run and come back at `until` (store clock); answered False if it cannot be kept so long."""
-
-    until: int
-
-
-@dataclass(slots=True)
-class Sent:
-    """What came of running the body once: a value, or an error with what it proves."""
-
-    evidence: str
-    value: Any = None
-    error: BaseException | None = None
-    reading: Reading | None = None
-    sends: int | None = None
-    reference: str | None = None
-    replayed: bool = False
-
-
-LookedUp = Found[Any] | Absent | Inconclusive | Conflicting
-Need = Record | Send | Ask | Load | Rest
 
 
 class Door(Protocol):
@@ -100,6 +52,10 @@ class Door(Protocol):
     @property
     def can_load(self) -> bool:
         """Whether a result can be read by its reference."""
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether each attempt carries a token that the target compares."""
 
 
 Delivery = Callable[[str], int | None]
@@ -202,7 +158,12 @@ class Performance:
     def new(self) -> Generator[Need, Any, Conclusion]:
         """Lead an operation that has no row yet and may go at once: intent and permission are one transition."""
         entry = self.entry
-        answer: Answer = yield Record(entry.open_dispatched(self.clock.now()), [])
+        token: int | None = None
+        if self.door.is_fenced:
+            token = yield IssueToken(entry)
+            if token is None:
+                return Superseded()
+        answer: Answer = yield Record(entry.open_dispatched(self.clock.now(), token), [])
         if answer is not Answer.MOVED:
             return Superseded(answer=answer)
         concluded = self._take_in((yield Send(entry, entry.operation.attempts[0])))
@@ -217,15 +178,9 @@ class Performance:
             concluded: Conclusion | None = None
             match decide(entry.operation, entry.contract, self._moment()):
                 case Dispatch():
-                    moves = [*self._flush(), *entry.dispatch(self.clock.now())]
-                    answer: Answer = yield Record(moves, self._seen())
-                    if answer is not Answer.MOVED:
-                        return Superseded(answer=answer)
-                    concluded = self._take_in((yield Send(entry, entry.operation.attempts[-1])))
+                    concluded = yield from self._dispatch()
                 case LookUp(raise_fence=raise_fence):
-                    assert not raise_fence, "no target of this version compares tokens, so no effect declares a fence"
-                    began = self._moment()
-                    concluded = self._take_answer((yield Ask(entry)), began)
+                    concluded = yield from self._look_up(raise_fence=raise_fence)
                 case Pause(until=until, why=why, owning=owning):
                     if not owning or not (yield from self._rest(until)):
                         return Later(self._flush(), self._seen(), until, why)
@@ -247,6 +202,32 @@ class Performance:
         if operation.state is not OperationState.RESERVED or operation.conflict:
             return False
         return operation.compensates is None and self.delivery(self.position) is None
+
+    def _dispatch(self) -> Generator[Need, Any, Conclusion | None]:
+        """Send the next attempt; None: not concluded, decide again."""
+        entry, token = self.entry, None
+        if self.door.is_fenced:
+            token = yield IssueToken(entry)
+            if token is None:
+                return Superseded(self._flush(), self._seen())
+        moves = [*self._flush(), *entry.dispatch(self.clock.now(), token)]
+        answer: Answer = yield Record(moves, self._seen())
+        if answer is not Answer.MOVED:
+            return Superseded(answer=answer)
+        return self._take_in((yield Send(entry, entry.operation.attempts[-1])))
+
+    def _look_up(self, *, raise_fence: bool) -> Generator[Need, Any, Conclusion | None]:
+        """Ask the target, under a fresh token raised there first if it compares them (`protocol` C2, C3)."""
+        token: int | None = None
+        if raise_fence:
+            token = yield IssueToken(self.entry)
+            if token is None:
+                return Superseded(self._flush(), self._seen())
+            failure: str | None = yield RaiseFence(self.entry, token)
+            if failure is not None:
+                return self._take_answer(Inconclusive(failure), self._moment())
+        began = replace(self._moment(), token=token)
+        return self._take_answer((yield Ask(self.entry)), began)
 
     def _rest(self, until: int) -> Generator[Need, Any, bool]:
         """Write down what is known so far and keep the run until then; False: it could not be kept."""
@@ -280,7 +261,7 @@ class Performance:
             self.moves += self.entry.settle([proof], now, retryable=False, outcome=outcome)
             return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(refused))
         outcome = Result(result=carried.text, reference=reference, delivered=self.delivery(self.position))
-        self.moves += self.entry.settle([proof], now, retryable=False, outcome=outcome)
+        self.moves += self.entry.succeed(proof, now, outcome)
         if self.entry.operation.conflict:
             return Stopped(self._flush(), self._seen(), HoldReason.CONFLICT.value, "more than one attempt was applied")
         return Concluded(self._flush(), self._seen(), now, carried)

@@ -57,6 +57,22 @@ def difference(a: Any, b: Any) -> Difference | None:
 
 def _models(a: BaseModel, b: BaseModel) -> Difference | None:
     mine, theirs = a.__dict__, b.__dict__
+    if not _are_flat_and_same(mine, theirs) and (parts := _fields(a, mine, theirs)) is not None:
+        return parts
+    extra, private = a.__pydantic_extra__, a.__pydantic_private__
+    if not (extra or private or b.__pydantic_extra__ or b.__pydantic_private__):
+        return None
+    parts = difference(extra or {}, b.__pydantic_extra__ or {})
+    return parts if parts is not None else difference(private or {}, b.__pydantic_private__ or {})
+
+
+def _are_flat_and_same(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    """Whether both hold only plain values, and the same; no code of a user runs in here, so it is tried first."""
+    kinds = list(map(type, mine.values()))
+    return _PLAIN.issuperset(kinds) and kinds == list(map(type, theirs.values())) and mine == theirs
+
+
+def _fields(a: BaseModel, mine: dict[str, Any], theirs: dict[str, Any]) -> Difference | None:
     for name, value in mine.items():
         other = theirs.get(name, _NOTHING)
         if (kind := type(value)) is type(other) and kind in _PLAIN:
@@ -68,10 +84,6 @@ def _models(a: BaseModel, b: BaseModel) -> Difference | None:
             return [*parts, name]
     if len(theirs) > len(mine) and (added := theirs.keys() - mine.keys()):
         return [min(added)]
-    for beside in ("__pydantic_extra__", "__pydantic_private__"):
-        extra, other = getattr(a, beside), getattr(b, beside)
-        if (extra or other) and (parts := difference(extra or {}, other or {})) is not None:
-            return parts
     return None
 
 

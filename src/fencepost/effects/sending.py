@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.classify import Reading, read_error
 from fencepost.core.duration import SECOND
-from fencepost.core.errors import NotSent
+from fencepost.core.errors import FenceRefused, NotSent
 from fencepost.core.identity import canonical
 from fencepost.core.states import Outcome
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Attempting, Call, SyncCall
 from fencepost.effects.classifiers import read_client_error
 from fencepost.effects.failures import error_record
+from fencepost.effects.needs import LookedUp, Sent
 from fencepost.effects.overdue import Overdue
-from fencepost.effects.perform import LookedUp, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fencepost.core.fence import Fence
     from fencepost.effects.declare import Bound
 
 RETURNED = canonical({"kind": "returned"})
@@ -59,6 +60,23 @@ def is_told_to_stop(error: BaseException) -> bool:
         task = asyncio.current_task()
         return task is None or task.cancelling() > 0
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
+
+
+async def raise_async(fence: Fence, resource: str, token: int, within: int, executor: Executor) -> str | None:
+    """Push a token to the target within so many microseconds; None, or why it is not certain that it is there."""
+    raising = fence.raise_to
+    try:
+        async with asyncio.timeout(within / SECOND):
+            if asyncio.iscoroutinefunction(raising):
+                await raising(resource, token)
+            else:
+                await asyncio.get_running_loop().run_in_executor(executor, raising, resource, token)
+    except BaseException as error:
+        if is_told_to_stop(error):
+            raise
+        record = error_record(error)
+        return f"the token could not be raised at {fence.name}: {record.class_name}: {record.message}"
+    return None
 
 
 async def load_async(load: Callable[..., Any], reference: str, attempting: Attempting, executor: Executor) -> Sent:
@@ -118,6 +136,8 @@ def _reading(attempting: Attempting, error: BaseException) -> Reading:
         return proof
     if isinstance(error, NotSent):
         return Reading(Outcome.NOT_APPLIED, retryable=False)
+    if isinstance(error, FenceRefused) and attempting.left <= 1:
+        return read_error(error, nothing_left=False)
     known = read_client_error(error, attempting.contract, now=attempting.site.now())
     if known is not None:
         # It was not inside `call.sending()`, so nobody counted what else the body sent: a pause, but no proof.

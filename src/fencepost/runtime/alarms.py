@@ -13,26 +13,25 @@ from fencepost.core.duration import SECOND
 
 
 class Alarms:
-    """The alarms of one run. `now` is the store's clock, `ring` what is called when an instant has come."""
+    """The alarms of one run. `now` is the store's clock."""
 
-    __slots__ = ("_now", "_ring", "_set")
+    __slots__ = ("_now", "_set")
 
-    def __init__(self, now: Callable[[], int], ring: Callable[[], None]) -> None:
+    def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
-        self._ring = ring
         self._set: list[asyncio.TimerHandle] = []
 
-    def set(self, due_at: int | None) -> None:
-        """Ring at this instant of the store's clock; None: never."""
+    def set(self, due_at: int | None, ring: Callable[[], None]) -> None:
+        """Call `ring` at this instant of the store's clock; None: never."""
         if due_at is not None:
             seconds = max(0, due_at - self._now()) / SECOND
-            self._set.append(asyncio.get_running_loop().call_later(seconds, self._look, due_at))
+            self._set.append(asyncio.get_running_loop().call_later(seconds, self._look, due_at, ring))
 
-    def _look(self, due_at: int) -> None:
+    def _look(self, due_at: int, ring: Callable[[], None]) -> None:
         if self._now() < due_at:  # the loop's clock and the store's need not agree
-            self.set(due_at)
+            self.set(due_at, ring)
         else:
-            self._ring()
+            ring()
 
     def silence(self) -> None:
         """Ring no more."""

@@ -18,7 +18,8 @@ from fencepost.core.transitions import RUN, RunEvent
 from fencepost.effects.perform import Stopped
 from fencepost.runtime.blame import failure_text
 from fencepost.runtime.leftovers import lead_leftover
-from fencepost.store.api import Answer, MoveRun
+from fencepost.store.api import Answer
+from fencepost.store.moves import MoveRun
 
 if TYPE_CHECKING:
     from fencepost.runtime.execution import Execution

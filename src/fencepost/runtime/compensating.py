@@ -17,9 +17,10 @@ from fencepost.core.records import Operation
 from fencepost.core.recovery import in_the_way
 from fencepost.core.states import OperationState, RunState
 from fencepost.core.transitions import RunEvent
-from fencepost.effects.declare import Bound, Effect, Stands
+from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry
 from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded
+from fencepost.effects.promises import Stands
 from fencepost.runtime.closing import lead_run
 from fencepost.runtime.intent import new_operation
 from fencepost.runtime.leftovers import effect_named, lead_leftover, nobody

@@ -15,8 +15,9 @@ from fencepost.core.contract import Contract, Retry
 from fencepost.core.duration import spelled
 from fencepost.core.guarantee import Rung, blanks, guarantee, ladder
 from fencepost.effects.culprit import name_of
-from fencepost.effects.declare import Effect, Stands, Step
+from fencepost.effects.declare import Effect, Step
 from fencepost.effects.model import ModelStep
+from fencepost.effects.promises import Stands
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App

@@ -31,13 +31,14 @@ from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import work_out
 from fencepost.effects.entry import Entry, Owner
 from fencepost.effects.perform import Concluded, Conclusion, Delivery, Later, Stopped, Superseded, perform
-from fencepost.runtime import guard
 from fencepost.runtime.alarms import Alarms
 from fencepost.runtime.blocked import Blocked
 from fencepost.runtime.closing import close
 from fencepost.runtime.compensating import compensate
 from fencepost.runtime.fate import Fate
+from fencepost.runtime.guard import Driving
 from fencepost.runtime.intent import known_entry, new_entry, refused_by_policy
+from fencepost.runtime.lanes import Lanes
 from fencepost.runtime.leftovers import contract_of, lead_leftover
 from fencepost.runtime.performing import REST, Hands
 from fencepost.runtime.positions import Positions
@@ -45,8 +46,9 @@ from fencepost.runtime.refusals import Refusals
 from fencepost.runtime.replay import OPERATORS, compensated, completions, recorded, taken_back, wanted_by_person
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.run import Run
-from fencepost.store.api import Answer, Group, Move, Observe
+from fencepost.store.api import Answer, Group
 from fencepost.store.journal import Ticket
+from fencepost.store.moves import Move, Observe
 
 if TYPE_CHECKING:
     from fencepost.runtime.host import Host
@@ -80,18 +82,16 @@ class Execution:
         self.report: CompensationReport | None = compensated(history)
         self.by_person = False
         self.refused: Answer | None = None
-        self.broken: BaseException | None = None
-        """What went wrong with this process in a lane."""
         self.draining = False
         self.changed = False
         """A person or another process changed the run: what is in flight ends, then it is loaded again."""
         self._taken_back = taken_back(history)
-        self._alarms = Alarms(host.now, self._fall_due)
+        self._alarms = Alarms(host.now)
         self._led: set[str] = set()
         """Positions of the effects that a lane is leading right now."""
         self._blocked = Blocked(self.operations, self.open)
         self._withdrawn: set[str] = set()
-        self._lanes: set[asyncio.Task[None]] = set()
+        self._lanes = Lanes()
         self._refusals = Refusals()
         self._has_moved = False
         self.driver = Driver(
@@ -102,6 +102,7 @@ class Execution:
             facade=lambda driver: Run(driver, history.run.principal),
             recorded=recorded(history),
         )
+        self._driving = Driving(self.driver)
 
     # -- the whole life -------------------------------------------------------------------------------------------
 
@@ -125,8 +126,7 @@ class Execution:
         """After an error of this process: what is in flight still ends, and begins nothing."""
         self.draining = True
         self._alarms.silence()
-        if self._lanes:
-            await asyncio.wait(self._lanes)
+        await self._lanes.all_ended()
 
     async def _live(self) -> Fate:
         wanted = wanted_by_person(self.history)
@@ -136,11 +136,10 @@ class Execution:
         else:
             await self._lane(self._act(self._replay()))
         while self._lanes or await self._settle_in_the_way():
-            if self._lanes:
-                await asyncio.wait(self._lanes, return_when=asyncio.FIRST_COMPLETED)
+            await self._lanes.any_ended()
             await self._lane(self._unblocked())
-        if self.broken is not None:
-            raise self.broken
+        if self._lanes.broken is not None:
+            raise self._lanes.broken
         self._alarms.silence()
         if self.refused is None:
             await (self.record([], []) if self.changed else close(self))
@@ -178,7 +177,7 @@ class Execution:
 
     def _replay(self) -> list[Ask]:
         """Bring the workflow to where it stood, and deliver a cancel that was accepted meanwhile."""
-        with guard.driving(self.driver):
+        with self._driving:
             self.driver.start()
             for completion in completions(self.history):
                 self._forget_withdrawn(self.driver.deliver(completion))
@@ -221,7 +220,7 @@ class Execution:
                 self._withdraw(ask.position)
             elif isinstance(ask, WaitAsk | SleepAsk):
                 self._withdrawn.discard(ask.position)
-                self._alarms.set(self.positions.ask(ask, self.host.now()))
+                self._alarms.set(self.positions.ask(ask, self.host.now()), self._fall_due)
             if not pending and self.positions.are_waited_for:
                 pending += self._deliver_due()
         self.moves += self.positions.flush()
@@ -252,14 +251,7 @@ class Execution:
         self._blocked.drop(position)
 
     def _spawn(self, ask: StepAsk | CompensateAsk) -> None:
-        task = asyncio.create_task(self._lane(ask))
-        self._lanes.add(task)
-        task.add_done_callback(self._lane_ended)
-
-    def _lane_ended(self, task: asyncio.Task[None]) -> None:
-        self._lanes.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self.broken = self.broken or task.exception()
+        self._lanes.open(self._lane(ask))
 
     async def _lane(self, ask: StepAsk | CompensateAsk | None) -> None:
         """Lead one step after the other, as long as each one's answer leads to a next."""
@@ -299,6 +291,8 @@ class Execution:
         """Lead one operation of the run as far as it goes now."""
         operation, effect = entry.operation, bound.effect
         position = operation.position
+        if self.host.lost_time is not None and not operation.attempts:
+            new = self._suppose_lost(entry, new=new)
         while position in self._led:  # noqa: ASYNC110 - rare, and an event for each step would cost all of them
             await asyncio.sleep(REST)
         scope = operation.scope if new else self.host.scope_of(effect)
@@ -314,6 +308,16 @@ class Execution:
         if operation.state in FINAL_OPERATION_STATES:
             self.open.pop(position, None)
         return conclusion
+
+    def _suppose_lost(self, entry: Entry, *, new: bool) -> bool:
+        """Treat a first dispatch as one that may have been made in a lost time; whether it has no row even so."""
+        lost = self.host.lost_time = self.host.open_epoch()
+        if lost is None or entry.operation.state in FINAL_OPERATION_STATES:
+            return new
+        moves, seen = entry.suppose_lost(lost, self.host.now(), new=new)
+        self.moves += moves
+        self.observations += seen
+        return False
 
     async def _work_out(self, ask: StepAsk, bound: Bound[Any]) -> StepAsk | CompensateAsk | None:
         step = self.positions.steps.get(ask.position)
@@ -368,7 +372,7 @@ class Execution:
             self.refused = conclusion.answer
 
     def _deliver(self, completion: Completion) -> list[Any]:
-        with guard.driving(self.driver):
+        with self._driving:
             moves = self.driver.deliver(completion)
         if isinstance(self.driver.ending, Held):
             self.stop(self.driver.ending.error)
@@ -399,7 +403,7 @@ class Execution:
         """Whether nothing new may begin: refused, stopped for a person, lost, changed, or this worker stops."""
         return (
             self.refused is not None
-            or self.broken is not None
+            or self._lanes.broken is not None
             or self.stopped is not None
             or self.draining
             or self.changed

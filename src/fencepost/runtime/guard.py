@@ -67,28 +67,32 @@ def install() -> None:
         sys.addaudithook(_hook)
 
 
-class driving:  # noqa: N801 - used as `with guard.driving(driver)`, twice per step, so no generator
-    """While inside, this thread runs the workflow code of `driver`; what it must not do is reported as its fault."""
+class Driving:
+    """While inside, this thread runs the workflow code of `driver`; what it must not do is reported as its fault.
 
-    __slots__ = ("_driver",)
+    Made once for a driver and entered for each advance: bound steps keep what they report to, so it is no new object.
+    """
+
+    __slots__ = ("_dropped", "_fault")
 
     def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+        def dropped(error: FencepostError) -> None:
+            # What is dropped while a branch cleans up after a cancel was given up on purpose.
+            if not driver.unwinding:
+                driver.fault(error)
+
+        self._fault = driver.fault
+        self._dropped = dropped
 
     def __enter__(self) -> None:
         """Watch this thread."""
-        _driving.report = self._driver.fault
+        _driving.report = self._fault
         WATCH.report = self._dropped
 
     def __exit__(self, *exc: object) -> None:
         """Watch it no longer."""
         _driving.report = None
         WATCH.report = None
-
-    def _dropped(self, error: FencepostError) -> None:
-        # What is dropped while a branch cleans up after a cancel was given up on purpose.
-        if not self._driver.unwinding:
-            self._driver.fault(error)
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:

@@ -20,7 +20,8 @@ from fencepost.core.states import FINAL_RUN_STATES, OperationState, Outcome, Run
 from fencepost.core.transitions import OPERATION, RUN, OperationEvent, RunEvent
 from fencepost.effects.entry import Entry, Owner, Proof, Result
 from fencepost.runtime.moves import disown, go_on, move_run
-from fencepost.store.api import Group, Move, MoveOperation, Observe, SettleAttempt, Store
+from fencepost.store.api import Group, Store
+from fencepost.store.moves import SETTLING, Move, MoveOperation, Observe, Succeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,10 @@ class Report:
 
 def reports_in(group: Group) -> list[Report]:
     """What the owner of a refused group saw of its attempts."""
-    results = {(move.step, move.item): move for move in group.moves if isinstance(move, MoveOperation)}
+    results = {(move.step, move.item): move for move in group.moves if isinstance(move, MoveOperation | Succeed)}
     found = []
     for move in group.moves:
-        if isinstance(move, SettleAttempt):
+        if isinstance(move, SETTLING):
             operation = results.get((move.step, move.item))
             position = effect_position(move.step, move.item or None)
             found.append(

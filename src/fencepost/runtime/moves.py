@@ -9,7 +9,7 @@ from fencepost.core.errors import VerbRefused
 from fencepost.core.records import History, Run
 from fencepost.core.states import OperationState
 from fencepost.core.transitions import OPERATION, RUN, OperationEvent, RunEvent
-from fencepost.store.api import MoveOperation, MoveRun
+from fencepost.store.moves import MoveOperation, MoveRun
 
 
 def move_run(run: Run, event: RunEvent, now: int, *, keep_lease: bool = False, raises: bool = True) -> MoveRun:

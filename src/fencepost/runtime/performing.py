@@ -22,11 +22,13 @@ from fencepost.effects.call import Attempting, Site
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import RunBody
-from fencepost.effects.perform import Ask, Conclusion, Load, LookedUp, Need, Record, Rest, Send, Sent
-from fencepost.effects.sending import load_async, look_up_async, run_async
+from fencepost.effects.needs import Ask, IssueToken, Load, LookedUp, Need, RaiseFence, Record, Rest, Send, Sent
+from fencepost.effects.perform import Conclusion
+from fencepost.effects.sending import load_async, look_up_async, raise_async, run_async
 from fencepost.runtime.late import Report, take_in
-from fencepost.store.api import Answer, Group, Observe
+from fencepost.store.api import Answer, Group
 from fencepost.store.journal import Ticket
+from fencepost.store.moves import Observe
 
 if TYPE_CHECKING:
     from fencepost.effects.entry import Entry, Owner
@@ -75,8 +77,12 @@ class Hands:
             else:
                 answer = await self._meet(need, bound)
 
-    async def _meet(self, need: Ask | Load | Rest | RunBody, bound: Bound[Any]) -> Any:
+    async def _meet(self, need: IssueToken | RaiseFence | Ask | Load | Rest | RunBody, bound: Bound[Any]) -> Any:
         """What is needed more rarely than a permission and a send."""
+        if isinstance(need, IssueToken):
+            return await self._issue_token(bound)
+        if isinstance(need, RaiseFence):
+            return await self._raise_fence(need, bound)
         if isinstance(need, Ask):
             return await self._ask(need, bound)
         if isinstance(need, Load):
@@ -89,9 +95,21 @@ class Hands:
         """The facts of an attempt that is about to be sent."""
         effect, operation, number = bound.effect, need.entry.operation, need.attempt.number
         attempting = Attempting(self._site, operation.step, number, deadline, effect.contract, operation, effect)
+        if effect.is_fenced:
+            attempting.resource = resource_of(bound)
         if not effect.is_async:
             attempting.late = self._late(need.entry, number, bound)
         return attempting
+
+    async def _issue_token(self, bound: Bound[Any]) -> int | None:
+        run, generation = self._execution.history.run.no, self._site.generation
+        return await asyncio.to_thread(self._host.store.issue_token, run, generation, resource_of(bound))
+
+    async def _raise_fence(self, need: RaiseFence, bound: Bound[Any]) -> str | None:
+        fenced = bound.effect.declared.fence
+        assert fenced is not None, "only a declared fence is raised"
+        timeout = bound.effect.contract.timeout
+        return await raise_async(fenced.fence, resource_of(bound), need.token, timeout, self._host.executor)
 
     async def _ask(self, need: Ask, bound: Bound[Any]) -> LookedUp:
         reconcile = bound.effect.declared.reconcile
@@ -138,6 +156,13 @@ class Hands:
             take_in(store, report, contract)
 
         return take
+
+
+def resource_of(bound: Bound[Any]) -> str:
+    """What the request of a fenced effect touches at its target."""
+    fenced = bound.effect.declared.fence
+    assert fenced is not None, "only a fenced effect's request names a resource"
+    return fenced.resource_of(bound.args, bound.kwargs)
 
 
 async def rest(execution: Execution, until: int) -> bool:

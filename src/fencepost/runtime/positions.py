@@ -19,7 +19,7 @@ from fencepost.core.transitions import SIGNAL, STEP, SignalEvent, StepEvent
 from fencepost.core.waits import Expired, Satisfied, due, refusal, wake_at
 from fencepost.effects.entry import Owner
 from fencepost.runtime.run import EXPIRED, WaitSpec
-from fencepost.store.api import Move, MoveSignal, MoveStep, OpenStep
+from fencepost.store.moves import Move, MoveSignal, MoveStep, OpenStep
 
 
 class Positions:

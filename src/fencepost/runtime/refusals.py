@@ -15,8 +15,9 @@ from fencepost.core.contract import Contract
 from fencepost.core.errors import MovesRefused
 from fencepost.core.records import Run
 from fencepost.runtime.late import reports_in, take_in
-from fencepost.store.api import Answer, DispatchOperation, Group, Move, MoveRun, NewAttempt, NewOperation, Store
+from fencepost.store.api import Answer, Group, Store
 from fencepost.store.journal import Journal
+from fencepost.store.moves import DispatchOperation, Move, MoveRun, NewAttempt, NewOperation
 
 _NAMED_MAX = 5
 """So many refused moves are named to a person; the first of them is most often the one."""

@@ -28,7 +28,7 @@ from fencepost.runtime.applicable import lacks_result, may_be_compensated
 from fencepost.runtime.blame import blamed
 from fencepost.runtime.moves import disown, does_not_apply, go_on, move_run
 from fencepost.runtime.replay import OPERATORS
-from fencepost.store.api import Move, MoveRun, MoveStep, Observe, OpenStep
+from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
 
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fencepost.core.duration import SECOND
-from fencepost.core.errors import FencepostError, LeaseLost, StoreFailed, StoreUnavailable
+from fencepost.core.errors import FencepostError, LeaseLost, LedgerWentBack, StoreFailed, StoreUnavailable
 from fencepost.core.records import History, Run
 from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.effects.deadline import boot_now
@@ -137,7 +137,7 @@ class Worker:
         guard.install()
         if self.host.lease.is_over:  # of an earlier worker of this process
             self.host.lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
-        self.host.lease.take()
+        self.host.take_lease(self.host.lease)
         self._loop = asyncio.get_running_loop()
 
     async def _turn(self) -> None:
@@ -149,7 +149,7 @@ class Worker:
         except LeaseLost as error:
             self.host.lease.give_up(str(error))
             return
-        except StoreFailed:
+        except (StoreFailed, LedgerWentBack):
             raise
         except StoreUnavailable as error:
             LOG.warning("the ledger cannot be reached: %s", error)
@@ -205,11 +205,15 @@ class Worker:
         """The lease is lost: let what is in flight report as evidence, then begin again under a new lease."""
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self.host.lease.went_back:
+            raise LedgerWentBack(
+                "the ledger is older than what this worker has seen in it: it was restored from a backup",
+                hint="run `fencepost restored`, then start the workers again",
+            )
         # Given back, or the thread that renews it would keep its runs from everybody.
         await asyncio.to_thread(self.host.lease.end)
         lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
-        await asyncio.to_thread(lease.take)
-        self.host.lease = lease
+        await asyncio.to_thread(self.host.take_lease, lease)
 
     def _longest_step(self) -> int:
         return max((execution.longest_step() for execution in self._lives.values()), default=SECOND)

@@ -1,8 +1,7 @@
 """What the ledger can be asked to do: moves for the journal, verbs for everything rarer.
 
-A *move* changes one row, and names the state it expects and the generation it acts under; the journal commits the
-moves of one run as an all-or-nothing *group*. A *verb* is one transaction of its own. SQLite implements both today;
-a second database implements the same names. Which move to make is decided in `core`; nothing here decides.
+The journal commits the moves of one run as an all-or-nothing *group*; a *verb* is one transaction of its own. Each
+database implements the same names. What a move is says `moves`; which one to make is decided in `core`, never here.
 """
 
 from __future__ import annotations
@@ -12,224 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import Audit, History, Lease, Run, Signal
-
-
-class NewOperation(NamedTuple):
-    """Insert an operation, `reserved` or at once `dispatched`. Guard: generation and state of the run."""
-
-    run: int
-    generation: int
-    run_state: str
-    step: str
-    item: str
-    effect: str
-    contract_version: int
-    key: str
-    key_scheme: int
-    scope: str
-    request: str
-    fingerprint: str
-    policy: str | None
-    compensates: str | None
-    state: str
-    attempts: int
-    first_dispatched_at: int | None
-    not_before: int | None
-    error: str | None
-    at: int
-
-
-class NewAttempt(NamedTuple):
-    """Insert an attempt, unresolved from now on. Guard: its operation is `dispatched` with this attempt number."""
-
-    run: int
-    generation: int
-    step: str
-    item: str
-    number: int
-    token: int | None
-    lease: str
-    dispatched_at: int
-    send_by: int
-    span_ends_at: int
-
-
-class MoveOperation(NamedTuple):
-    """Lead an operation from `expected` to `to`. None keeps reference, result, error and delivered as they are.
-
-    `not_before` is written as given; a `conflict` once raised stays, and `lookups`, their number so far, never goes
-    down. The event "retry" starts a new budget at `at`. Success clears the error.
-    """
-
-    run: int
-    generation: int
-    step: str
-    item: str
-    expected: str
-    event: str
-    to: str
-    result: str | None
-    error: str | None
-    reference: str | None
-    delivered: int | None
-    not_before: int | None
-    conflict: int
-    lookups: int
-    at: int
-
-
-class DispatchOperation(NamedTuple):
-    """Lead an operation from reserved or unknown to dispatched. Guard: also the run's state."""
-
-    run: int
-    generation: int
-    run_state: str
-    step: str
-    item: str
-    expected: str
-    number: int
-    at: int
-
-
-class SettleAttempt(NamedTuple):
-    """Record what is proved of an attempt, with the evidence."""
-
-    run: int
-    generation: int
-    step: str
-    item: str
-    number: int
-    expected: str
-    event: str
-    to: str
-    evidence: str
-    sends: int | None
-    at: int
-
-
-class DeliverOperation(NamedTuple):
-    """Give a final operation its place in the run's order of deliveries."""
-
-    run: int
-    generation: int
-    step: str
-    item: str
-    delivered: int
-    at: int
-
-
-class OpenStep(NamedTuple):
-    """Insert a position that is not an effect, `open` or at once closed."""
-
-    run: int
-    generation: int
-    position: str
-    kind: str
-    name: str
-    fingerprint: str
-    version: int
-    state: str
-    request: str | None
-    detail: str | None
-    result: str | None
-    error: str | None
-    delivered: int | None
-    due_at: int | None
-    at: int
-    closed_at: int | None
-
-
-class MoveStep(NamedTuple):
-    """Lead a step from `expected` to `to`. None keeps detail, result, error, delivered and due_at as they are.
-
-    With `expected` and `to` the same it only notes what is given: a tally, a time, a delivery. Done clears the error.
-    """
-
-    run: int
-    generation: int
-    position: str
-    expected: str
-    event: str
-    to: str
-    detail: str | None
-    result: str | None
-    error: str | None
-    delivered: int | None
-    due_at: int | None
-    at: int
-
-
-class MoveSignal(NamedTuple):
-    """Lead a kept signal to applied or refused."""
-
-    run: int
-    generation: int
-    id: str
-    expected: str
-    event: str
-    to: str
-    reason: str | None
-    position: str | None
-    at: int
-
-
-class MoveRun(NamedTuple):
-    """Lead a run from `expected` to `to`; `keep_lease` 0 gives it up, `raise_generation` 1 raises its generation.
-
-    None keeps result, error and cancel as they are; hold and wake_at are written as given, but a run that becomes
-    ready falls due at once when `wake_at` is None. Giving a run up to wait while a kept signal for one of its open
-    waits is there wakes it at once, in the same write, unless it pauses while it compensates. `hold` goes with held,
-    `ended_at` with the final states, a lease with running; `wake_at` is None for held and final states.
-    """
-
-    run: int
-    generation: int
-    expected: str
-    event: str
-    to: str
-    keep_lease: int
-    raise_generation: int
-    wake_at: int | None
-    hold: str | None
-    result: str | None
-    error: str | None
-    cancel: str | None
-    delivered: int
-    at: int
-    ended_at: int | None
-
-
-class Observe(NamedTuple):
-    """Append an observation. No guard: fence authority, never evidence."""
-
-    run: int
-    step: str
-    item: str
-    attempt: int | None
-    kind: str
-    says: str | None
-    evidence: str
-    lease: str | None
-    generation: int | None
-    current: int
-    began_at: int | None
-    seen_at: int
-
-
-Move = (
-    NewOperation
-    | NewAttempt
-    | MoveOperation
-    | DispatchOperation
-    | SettleAttempt
-    | DeliverOperation
-    | OpenStep
-    | MoveStep
-    | MoveSignal
-    | MoveRun
-)
+from fencepost.store.moves import Move, Observe
 
 
 class Answer(StrEnum):
@@ -252,7 +37,7 @@ class Group:
     Every move names this group's run. `generation` is that of the run before the group.
 
     `observations` are appended whatever becomes of the moves. When the moves are refused, `if_refused` is appended too,
-    and the evidence of every `SettleAttempt` among them, as an observation that is not current: a stale owner's report
+    and the evidence of every attempt that they settle, as an observation that is not current: a stale owner's report
     is kept although its authority is gone.
     """
 
@@ -319,8 +104,26 @@ class Store(Protocol):
     def take_lease(self, lease: Lease) -> None:
         """Insert a live lease."""
 
-    def renew_lease(self, lease: str, *, now: int, expires_at: int) -> bool:
-        """Extend a live lease; False when it is expired or ended: nothing can undo that."""
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
+        """Extend a live lease; False when it is expired or ended: nothing can undo that.
+
+        False too when its last renewal is older than `seen`, the one that its owner remembers.
+        """
+
+    def has_gone_back(self, lease: str, seen: int) -> bool:
+        """Whether the ledger no longer knows of this lease's renewal at `seen`: it was restored from a backup."""
+
+    def epoch(self) -> Epoch | None:
+        """The epoch that the ledger is in; None if it was never restored."""
+
+    def begin_epoch(self, audit: Callable[[Epoch], Audit]) -> Epoch:
+        """Begin the next epoch after a restore: every generation, token and lease of before is void.
+
+        The audit row that `audit` makes is appended in the same commit.
+        """
+
+    def close_lost_span(self, audit: Callable[[Epoch], Audit]) -> Epoch | None:
+        """Note that nothing more will turn up from the time lost with a restore; None: there is no open span."""
 
     def end_lease(self, lease: str, *, now: int) -> bool:
         """Give a live lease back. Its runs can be claimed at once."""
@@ -349,6 +152,9 @@ class Store(Protocol):
 
     def runs(self, wanted: RunFilter) -> list[Run]:
         """A page of runs, newest first."""
+
+    def issue_token(self, run: int, generation: int, resource: str) -> int | None:
+        """The next token of a resource, above all that were issued; None when another generation owns the run."""
 
     def signal(self, namespace: str, run_id: str, signal: Signal) -> Signal:
         """Store a signal and wake its run if it waits, or return the one that has this id already.
@@ -395,27 +201,3 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close every connection."""
-
-
-__all__ = [
-    "Answer",
-    "Decision",
-    "DeliverOperation",
-    "DispatchOperation",
-    "Group",
-    "Move",
-    "MoveOperation",
-    "MoveRun",
-    "MoveSignal",
-    "MoveStep",
-    "NewAttempt",
-    "NewOperation",
-    "NewRun",
-    "Observe",
-    "OpenStep",
-    "Prepared",
-    "RunFilter",
-    "SettleAttempt",
-    "Started",
-    "Store",
-]

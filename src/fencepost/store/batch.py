@@ -16,11 +16,19 @@ from typing import Any, NamedTuple
 
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import REPLY
-from fencepost.store.api import (
-    Answer,
+from fencepost.store.api import Answer, Group, Started
+from fencepost.store.connection import MISMATCH, Connection, SqliteError
+from fencepost.store.failures import (
+    CONSTRAINT,
+    CONSTRAINT_NOTNULL,
+    CONSTRAINT_PRIMARYKEY,
+    CONSTRAINT_ROWID,
+    CONSTRAINT_UNIQUE,
+)
+from fencepost.store.moves import (
+    SETTLING,
     DeliverOperation,
     DispatchOperation,
-    Group,
     Move,
     MoveOperation,
     MoveRun,
@@ -31,21 +39,16 @@ from fencepost.store.api import (
     Observe,
     OpenStep,
     SettleAttempt,
-    Started,
-)
-from fencepost.store.connection import MISMATCH, Connection, SqliteError
-from fencepost.store.failures import (
-    CONSTRAINT,
-    CONSTRAINT_NOTNULL,
-    CONSTRAINT_PRIMARYKEY,
-    CONSTRAINT_ROWID,
-    CONSTRAINT_UNIQUE,
+    SettleFirst,
+    Succeed,
 )
 from fencepost.store.queries import Query, Row
 
 # The order of the fast path. An attempt is inserted after its operation was dispatched; a run moves after
 # everything that was done under its state.
 KINDS: tuple[tuple[type[Any], str], ...] = (
+    (Succeed, "succeed"),
+    (SettleFirst, "settle_first"),
     (SettleAttempt, "settle_attempt"),
     (MoveOperation, "move_operation"),
     (DeliverOperation, "deliver_operation"),
@@ -70,10 +73,13 @@ Outcome = Answer | Started | ValueRefused
 
 def touches(move: Move) -> tuple[tuple[Any, ...], ...]:
     """The rows that a move writes or whose state its guard reads, the run's own row left out."""
-    if isinstance(move, (NewAttempt, SettleAttempt)):
-        attempt = ("attempt", move.step, move.item, move.number)
-        return (attempt, ("operation", move.step, move.item)) if isinstance(move, NewAttempt) else (attempt,)
-    if isinstance(move, (MoveOperation, DispatchOperation, DeliverOperation, NewOperation)):
+    if isinstance(move, (SettleFirst, SettleAttempt)):
+        return (("attempt", move.step, move.item, move.number),)
+    if isinstance(move, (NewAttempt, DispatchOperation)):
+        return (("attempt", move.step, move.item, move.number), ("operation", move.step, move.item))
+    if isinstance(move, (NewOperation, Succeed)):
+        return (("attempt", move.step, move.item, 1), ("operation", move.step, move.item))
+    if isinstance(move, (MoveOperation, DeliverOperation)):
         return (("operation", move.step, move.item),)
     if isinstance(move, (OpenStep, MoveStep)):
         return (("step", move.position),)
@@ -228,7 +234,7 @@ def _reports(group: Group) -> list[Observe]:
             group.generation, 0, None, move.at,
         )
         for move in group.moves
-        if isinstance(move, SettleAttempt)
+        if isinstance(move, SETTLING)
     ]  # fmt: skip
 
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from fencepost.core.states import OperationState, RunState
-from fencepost.core.transitions import OPERATION, TABLES, OperationEvent, RunEvent
-from fencepost.store.api import (
+from fencepost.core.states import OperationState, Outcome, RunState
+from fencepost.core.transitions import ATTEMPT, OPERATION, TABLES, AttemptEvent, OperationEvent, RunEvent
+from fencepost.store.api import Group, NewRun
+from fencepost.store.moves import (
     DispatchOperation,
-    Group,
     Move,
     MoveOperation,
     MoveRun,
     MoveSignal,
     MoveStep,
     NewOperation,
-    NewRun,
     SettleAttempt,
+    SettleFirst,
+    Succeed,
 )
 
 Probe = Callable[[str], None]
@@ -30,6 +31,7 @@ _ROWS = frozenset(row.name for table in TABLES for row in table.rows())
 
 _TABLES: dict[type, str] = {
     MoveOperation: "operation",
+    SettleFirst: "attempt",
     SettleAttempt: "attempt",
     MoveStep: "step",
     MoveSignal: "signal",
@@ -37,22 +39,30 @@ _TABLES: dict[type, str] = {
 }
 
 
-def of_move(move: Move) -> str | None:
-    """The row that a move takes, such as "operation:dispatched:apply"; None where no table has one."""
+_SUCCESS = [
+    ATTEMPT.row(Outcome.UNRESOLVED, AttemptEvent.APPLIED).name,
+    OPERATION.row(OperationState.DISPATCHED, OperationEvent.APPLY).name,
+]
+
+
+def of_move(move: Move) -> list[str]:
+    """The rows that a move takes, such as "operation:dispatched:apply"; none where no table has one."""
     if isinstance(move, NewOperation):
         begun = OperationEvent.DISPATCH if move.state == OperationState.DISPATCHED else OperationEvent.RESERVE
-        return f"operation:nothing:{begun}"
+        return [f"operation:nothing:{begun}"]
     if isinstance(move, DispatchOperation):
-        return f"operation:{move.expected}:{OperationEvent.DISPATCH}"
-    if isinstance(move, (MoveOperation, SettleAttempt, MoveStep, MoveSignal, MoveRun)):
+        return [f"operation:{move.expected}:{OperationEvent.DISPATCH}"]
+    if isinstance(move, Succeed):
+        return _SUCCESS
+    if isinstance(move, (MoveOperation, SettleFirst, SettleAttempt, MoveStep, MoveSignal, MoveRun)):
         row = f"{_TABLES[type(move)]}:{move.expected}:{move.event}"
-        return row if row in _ROWS else None
-    return None
+        return [row] if row in _ROWS else []
+    return []
 
 
 def of_moves(moves: Iterable[Move]) -> list[str]:
     """The rows of several moves, in their order."""
-    return [point for move in moves if (point := of_move(move)) is not None]
+    return [point for move in moves for point in of_move(move)]
 
 
 def of_entries(entries: Iterable[Group | NewRun]) -> list[str]:

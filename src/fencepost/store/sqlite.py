@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
+from fencepost.core.epoch import Epoch
 from fencepost.core.errors import LeaseLost, RunNotFound, StoreBusy, StoreFailed, StoreUnavailable
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
@@ -81,10 +82,14 @@ class SqliteStore:
         with self._writing():
             self._change("take_lease", **values)
 
-    def renew_lease(self, lease: str, *, now: int, expires_at: int) -> bool:
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
         """See `Store.renew_lease`."""
         with self._writing("lease:live:renew"):
-            return self._change("renew_lease", lease=lease, now=now, expires_at=expires_at) == 1
+            return self._change("renew_lease", lease=lease, now=now, expires_at=expires_at, seen=seen) == 1
+
+    def has_gone_back(self, lease: str, seen: int) -> bool:
+        """See `Store.has_gone_back`."""
+        return not self._read("lease_since", lease=lease, seen=seen)
 
     def end_lease(self, lease: str, *, now: int) -> bool:
         """See `Store.end_lease`."""
@@ -94,6 +99,35 @@ class SqliteStore:
     def leases(self) -> list[Lease]:
         """See `Store.leases`."""
         return [rows.lease(row) for row in self._read("all_leases")]
+
+    # -- epochs ---------------------------------------------------------------------------------------------------
+
+    def epoch(self) -> Epoch | None:
+        """See `Store.epoch`."""
+        return rows.epoch(self._read("current_epoch"))
+
+    def begin_epoch(self, audit: Callable[[Epoch], Audit]) -> Epoch:
+        """See `Store.begin_epoch`."""
+        now, lost_from = self.now(), self.latest()
+        with self._writing():
+            self._change("begin_epoch", now=now, lost_from=min(now, lost_from))
+            for statement in ("raise_generations", "raise_tokens"):
+                self._change(statement)
+            self._change("expire_all_leases", now=now)
+            epoch = rows.epoch(self._execute("current_epoch"))
+            assert epoch is not None, "one has just begun"
+            self._append(audit(epoch))
+            return epoch
+
+    def close_lost_span(self, audit: Callable[[Epoch], Audit]) -> Epoch | None:
+        """See `Store.close_lost_span`."""
+        with self._writing():
+            if not self._change("close_lost_span", now=self.now()):
+                return None
+            epoch = rows.epoch(self._execute("current_epoch"))
+            assert epoch is not None, "its span was just closed"
+            self._append(audit(epoch))
+            return epoch
 
     # -- runs -----------------------------------------------------------------------------------------------------
 
@@ -201,6 +235,12 @@ class SqliteStore:
             observations=self._run_query(connection, "observations_of", run=run),
             signals=self._run_query(connection, "signals_of", run=run),
         )
+
+    def issue_token(self, run: int, generation: int, resource: str) -> int | None:
+        """See `Store.issue_token`."""
+        with self._writing():
+            issued = self._execute("issue_token", run=run, generation=generation, resource=resource)
+            return int(issued[0][0]) if issued else None
 
     # -- signals --------------------------------------------------------------------------------------------------
 

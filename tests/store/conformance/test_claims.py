@@ -53,7 +53,7 @@ def test_only_workflows_that_the_worker_knows_are_claimed(ledger: Ledger) -> Non
 def test_what_was_being_sent_when_a_run_changes_hands_is_unknown(ledger: Ledger) -> None:
     run = ledger.running()
     ledger.do(
-        run, *build.dispatched(run, "sent"), *build.dispatched(run, "done"), build.applied(run, "done"),
+        run, build.new_operation(run, "sent"), build.new_operation(run, "done"), build.applied(run, "done"),
         build.new_operation(run, "reserved", state="reserved"),
     )  # fmt: skip
     ledger.now = LATER

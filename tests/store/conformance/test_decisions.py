@@ -16,7 +16,7 @@ from tests.store.conftest import Ledger
 
 def test_a_decision_moves_observes_and_is_audited_in_one_commit(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run), build.move_operation(run, "lose", "dispatched", "unknown"))
+    ledger.do(run, build.new_operation(run), build.move_operation(run, "lose", "dispatched", "unknown"))
     ledger.do(run, build.move_run(run, "hold", "held"))
 
     def settle(history: History, now: int):
@@ -46,7 +46,7 @@ def test_a_decision_that_raises_changes_nothing(ledger: Ledger) -> None:
     with pytest.raises(VerbRefused):
         ledger.store.decide(run.no, refuse)
     assert ledger.load(run) == before
-    ledger.do(run, *build.dispatched(run))
+    ledger.do(run, build.new_operation(run))
 
 
 def test_a_decision_whose_moves_do_not_fit_changes_nothing_at_all(ledger: Ledger) -> None:

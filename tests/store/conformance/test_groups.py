@@ -11,8 +11,10 @@ from tests.store.conftest import Ledger
 
 def test_a_result_and_the_next_intent_share_a_commit(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run, "one"))
-    ledger.do(run, build.applied(run, "one", delivered=1), build.settle(run, step="one"), *build.dispatched(run, "two"))
+    ledger.do(run, build.new_operation(run, "one"))
+    ledger.do(
+        run, build.applied(run, "one", delivered=1), build.settle(run, step="one"), build.new_operation(run, "two")
+    )
 
     one, two = ledger.load(run).operations
     assert (one.state, one.delivered, one.result) == (OperationState.SUCCEEDED, 1, '"done"')
@@ -22,11 +24,11 @@ def test_a_result_and_the_next_intent_share_a_commit(ledger: Ledger) -> None:
 
 def test_a_refused_move_takes_its_whole_group_along(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run, "one"))
+    ledger.do(run, build.new_operation(run, "one"))
     before = ledger.load(run)
 
     refused = ledger.answer(
-        run, build.applied(run, "one"), build.settle(run, step="one"), *build.dispatched(run, "two"),
+        run, build.applied(run, "one"), build.settle(run, step="one"), build.new_operation(run, "two"),
         build.move_step(run, "finish", "open", "done", "nowhere"),
     )  # fmt: skip
 
@@ -40,9 +42,11 @@ def test_a_refused_move_takes_its_whole_group_along(ledger: Ledger) -> None:
 
 def test_the_row_to_insert_exists_already(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run), build.open_step(run))
+    ledger.do(run, build.new_operation(run), build.open_step(run))
+    lost = build.move_operation(run, "lose", "dispatched", "unknown")
+    ledger.do(run, lost, build.dispatch_again(run, "unknown", 2), build.new_attempt(run))
 
-    assert ledger.answer(run, *build.dispatched(run)) is Answer.DUPLICATE
+    assert ledger.answer(run, build.new_operation(run)) is Answer.DUPLICATE
     assert ledger.answer(run, build.new_attempt(run)) is Answer.DUPLICATE
     assert ledger.answer(run, build.open_step(run)) is Answer.DUPLICATE
 
@@ -56,7 +60,7 @@ def test_an_operation_key_belongs_to_one_operation(ledger: Ledger) -> None:
 
 def test_a_released_operation_is_dispatched_again_in_the_same_group(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run))
+    ledger.do(run, build.new_operation(run))
     ledger.do(
         run, build.move_operation(run, "release", "dispatched", "reserved", error='"429"', not_before=ledger.now),
         build.settle(run, "not applied"), build.dispatch_again(run, "reserved", 2), build.new_attempt(run, number=2),
@@ -70,7 +74,7 @@ def test_a_released_operation_is_dispatched_again_in_the_same_group(ledger: Ledg
 
 def test_the_number_of_attempts_never_goes_down_and_never_skips(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run), build.move_operation(run, "lose", "dispatched", "unknown"))
+    ledger.do(run, build.new_operation(run), build.move_operation(run, "lose", "dispatched", "unknown"))
 
     for number in (1, 3):
         assert ledger.answer(run, build.dispatch_again(run, "unknown", number)) is Answer.ILLEGAL
@@ -82,11 +86,11 @@ def test_moves_happen_in_the_order_of_the_group(ledger: Ledger) -> None:
 
     # Dispatched and refused at once; then the same moves in an order in which they cannot be made.
     ledger.do(
-        run, build.new_operation(run), build.new_attempt(run), build.settle(run, "not applied"),
+        run, build.new_operation(run), build.settle(run, "not applied"),
         build.move_operation(run, "refuse", "dispatched", "failed"),
     )  # fmt: skip
     refused = ledger.answer(
-        run, build.applied(run, "two"), build.settle(run, step="two"), *build.dispatched(run, "two")
+        run, build.applied(run, "two"), build.settle(run, step="two"), build.new_operation(run, "two")
     )
 
     (operation,) = ledger.load(run).operations
@@ -103,8 +107,8 @@ def test_nothing_is_done_after_a_run_was_given_up_in_its_own_group(ledger: Ledge
 
 def test_two_groups_of_one_run_are_judged_in_the_order_in_which_they_were_given(ledger: Ledger) -> None:
     run = ledger.running()
-    first = build.group(run, *build.dispatched(run, "one"))
-    second = build.group(run, build.applied(run, "one"), build.settle(run, step="one"), *build.dispatched(run, "two"))
+    first = build.group(run, build.new_operation(run, "one"))
+    second = build.group(run, build.applied(run, "one"), build.settle(run, step="one"), build.new_operation(run, "two"))
     gives_up = build.group(run, build.move_run(run, "wait", "waiting"))
     too_late = build.group(run, build.new_operation(run, "three"))
 
@@ -116,7 +120,7 @@ def test_two_groups_of_one_run_are_judged_in_the_order_in_which_they_were_given(
 def test_a_dispatch_never_stands_on_a_refused_result_of_the_same_batch(ledger: Ledger) -> None:
     run = ledger.running()
     refused = build.group(run, build.applied(run, "nowhere"), build.open_step(run, "reached"))
-    needs_it = build.group(run, build.move_step(run, "finish", "open", "done", "reached"), *build.dispatched(run))
+    needs_it = build.group(run, build.move_step(run, "finish", "open", "done", "reached"), build.new_operation(run))
 
     assert ledger.store.commit([refused, needs_it], patience=1) == [Answer.ILLEGAL, Answer.ILLEGAL]
     assert ledger.load(run).operations == []
@@ -128,8 +132,8 @@ def test_refused_groups_do_not_harm_the_others_of_their_batch(ledger: Ledger, or
     ledger.do(twice, build.new_operation(twice))
     stale.generation += 1
     groups = [
-        build.group(good, *build.dispatched(good)),
-        build.group(stale, *build.dispatched(stale)),
+        build.group(good, build.new_operation(good)),
+        build.group(stale, build.new_operation(stale)),
         build.group(illegal, build.applied(illegal)),
         build.group(twice, build.new_operation(twice)),
     ]
@@ -154,7 +158,7 @@ def test_a_record_that_the_database_cannot_hold_is_refused_alone(ledger: Ledger,
     good, other = ledger.running(), ledger.running("run-2")
     broken = build.group(other, build.new_operation(other, request=BAD_VALUES[bad]))
 
-    answers = ledger.store.commit([broken, build.group(good, *build.dispatched(good))], patience=1)
+    answers = ledger.store.commit([broken, build.group(good, build.new_operation(good))], patience=1)
 
     assert isinstance(answers[0], ValueRefused)
     assert answers[1] is Answer.MOVED
@@ -163,7 +167,7 @@ def test_a_record_that_the_database_cannot_hold_is_refused_alone(ledger: Ledger,
 
 def test_a_final_state_without_its_evidence_is_refused(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run), build.open_step(run))
+    ledger.do(run, build.new_operation(run), build.open_step(run))
     without = [
         build.move_operation(run, "refuse", "dispatched", "failed", error=None),
         build.settle(run)._replace(evidence=None),
@@ -182,7 +186,7 @@ def test_a_final_state_without_its_evidence_is_refused(ledger: Ledger) -> None:
 
 def test_what_was_seen_is_kept_with_the_moves(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run))
+    ledger.do(run, build.new_operation(run))
     answer = ledger.answer(
         run, build.applied(run), build.settle(run), seen=[build.seen(run)], if_refused=[build.seen(run, current=0)]
     )
@@ -194,7 +198,7 @@ def test_what_was_seen_is_kept_with_the_moves(ledger: Ledger) -> None:
 
 def test_a_stale_owners_report_is_kept_although_its_moves_are_dropped(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run))
+    ledger.do(run, build.new_operation(run))
     ledger.store.end_lease("lease-1", now=ledger.now)
     ledger.store.take_lease(build.lease("lease-2"))
     ledger.claim("lease-2")
@@ -215,9 +219,9 @@ def test_a_stale_owners_report_is_kept_although_its_moves_are_dropped(ledger: Le
 
 def test_an_observation_that_cannot_be_stored_refuses_its_group_and_no_other(ledger: Ledger) -> None:
     run, other = ledger.running(), ledger.running("run-2")
-    broken = build.group(run, *build.dispatched(run), seen=[build.seen(run, evidence=object()), build.seen(run)])
+    broken = build.group(run, build.new_operation(run), seen=[build.seen(run, evidence=object()), build.seen(run)])
 
-    answers = ledger.store.commit([broken, build.group(other, *build.dispatched(other))], patience=1)
+    answers = ledger.store.commit([broken, build.group(other, build.new_operation(other))], patience=1)
 
     assert isinstance(answers[0], ValueRefused)
     assert answers[1] is Answer.MOVED
@@ -226,7 +230,7 @@ def test_an_observation_that_cannot_be_stored_refuses_its_group_and_no_other(led
 
 def test_a_group_of_observations_alone_is_appended_whoever_owns_the_run(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run))
+    ledger.do(run, build.new_operation(run))
     run.generation = 0
 
     assert ledger.answer(run, seen=[build.seen(run, current=0)]) is Answer.MOVED
@@ -235,7 +239,7 @@ def test_a_group_of_observations_alone_is_appended_whoever_owns_the_run(ledger: 
 
 def test_what_is_not_given_stays(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run))
+    ledger.do(run, build.new_operation(run))
     ledger.do(run, build.move_operation(run, "lose", "dispatched", "unknown", reference="t-1", error='"no"', lookups=1))
     ledger.do(run, build.move_operation(run, "lose", "unknown", "unknown", lookups=3))
     (unknown,) = ledger.load(run).operations
@@ -248,7 +252,7 @@ def test_what_is_not_given_stays(ledger: Ledger) -> None:
 
 def test_a_retry_by_a_person_starts_a_new_budget(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run), build.move_operation(run, "lose", "dispatched", "unknown"))
+    ledger.do(run, build.new_operation(run), build.move_operation(run, "lose", "dispatched", "unknown"))
     ledger.do(run, build.dispatch_again(run, "unknown", 2), build.new_attempt(run, number=2))
     ledger.do(run, build.move_operation(run, "refuse", "dispatched", "failed"))
     ledger.do(run, build.move_operation(run, "retry", "failed", "reserved", at=build.NOW + 9))
@@ -262,7 +266,7 @@ def test_a_retry_by_a_person_starts_a_new_budget(ledger: Ledger) -> None:
 def test_text_in_any_script_comes_back_as_it_went_in(ledger: Ledger) -> None:
     text = '{"Größe":"日本語 \\u0000 🦊 \u202ertl\u202c e\u0301"}'
     run = ledger.running("invoice:Zürich:請求書-1", input=text)
-    ledger.do(run, *[move._replace(item="π/ß\n") for move in build.dispatched(run, "支払う")])
+    ledger.do(run, *[move._replace(item="π/ß\n") for move in [build.new_operation(run, "支払う")]])
 
     history = ledger.load(run)
     assert history.run.input == text
@@ -273,7 +277,7 @@ def test_text_in_any_script_comes_back_as_it_went_in(ledger: Ledger) -> None:
 def test_positions_come_back_in_the_order_in_which_they_were_opened(ledger: Ledger) -> None:
     run = ledger.running()
     for name in ("z", "a", "m"):
-        ledger.do(run, *build.dispatched(run, name), build.open_step(run, f"step {name}"))
+        ledger.do(run, build.new_operation(run, name), build.open_step(run, f"step {name}"))
 
     history = ledger.load(run)
     assert [operation.step for operation in history.operations] == ["z", "a", "m"]

@@ -135,7 +135,7 @@ def test_the_change_mark_moves_when_somebody_writes(ledger: Ledger) -> None:
 
 def test_the_latest_time_does_not_follow_a_clock_that_is_set_back(ledger: Ledger) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run))
+    ledger.do(run, build.new_operation(run))
     ledger.now = build.NOW - 3_600 * build.SECOND
 
     assert ledger.store.now() == build.NOW - 3_600 * build.SECOND

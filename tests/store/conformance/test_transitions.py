@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from fencepost.core.records import History, Run
 from fencepost.core.states import OperationState, Outcome, RunState, StepState
 from fencepost.core.transitions import ATTEMPT, OPERATION, RUN, SIGNAL, STEP, OperationEvent, Row, RunEvent, Table
-from fencepost.store.api import Answer, Move
+from fencepost.store.api import Answer
+from fencepost.store.moves import Move
 from tests.store import build
 from tests.store.conftest import Ledger
 
@@ -40,10 +42,11 @@ RUN_ROWS = named(list(RUN.rows()))
 def operation_moves(run: Run, row: Row, attempts: int) -> list[Move]:
     if row.state is None:
         state = row.to.value
-        return [build.new_operation(run, state="reserved")] if state == "reserved" else build.dispatched(run)
+        return [build.new_operation(run, state="reserved")] if state == "reserved" else [build.new_operation(run)]
     if row.event is OperationEvent.DISPATCH:
         number = attempts + 1
-        return [build.dispatch_again(run, row.state.value, number), build.new_attempt(run, number=number)]
+        dispatched = build.dispatch_again(run, row.state.value, number)
+        return [dispatched] if number == 1 else [dispatched, build.new_attempt(run, number=number)]
     conflict = int(row.event is OperationEvent.CONTRADICT)
     return [build.move_operation(run, row.event.value, row.state.value, row.to.value, conflict=conflict)]
 
@@ -170,17 +173,40 @@ def test_a_step_takes_every_legal_row(ledger: Ledger, row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", list(ATTEMPT.rows()), ids=lambda row: row.name)
-def test_an_attempt_takes_every_legal_row(ledger: Ledger, row: Row) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_attempt_takes_every_legal_row(ledger: Ledger, row: Row, number: int) -> None:
     run = ledger.running()
-    ledger.do(run, *build.dispatched(run))
+    ledger.do(run, build.new_operation(run), build.move_operation(run, "lose", "dispatched", "unknown"))
+    ledger.do(run, build.dispatch_again(run, "unknown", 2), build.new_attempt(run))
     for step in way_to(ATTEMPT, row.state, begins=(Outcome.UNRESOLVED,)):
-        ledger.do(run, build.settle(run, step.to.value, expected=step.state.value))
+        ledger.do(run, build.settle(run, step.to.value, number=number, expected=step.state.value))
 
-    ledger.do(run, build.settle(run, row.to.value, expected=row.state.value, event=row.event.value))
+    changes = {"expected": row.state.value, "event": row.event.value}
+    ledger.do(run, build.settle(run, row.to.value, number=number, **changes))
 
-    (after,) = ledger.load(run).operations[0].attempts
+    after = ledger.load(run).operations[0].attempts[number - 1]
     assert after.outcome is row.to
     assert after.evidence is not None
+
+
+def test_a_success_in_one_change_leaves_what_two_would_leave(ledger: Ledger) -> None:
+    run = ledger.running()
+    ledger.do(run, build.new_operation(run, "one"), build.new_operation(run, "two"))
+
+    ledger.do(run, build.succeed(run, "one", reference="t-1", delivered=1))
+    ledger.do(run, build.settle(run, step="two"), build.applied(run, "two", reference="t-1", delivered=1))
+
+    one, two = ledger.load(run).operations
+    assert replace(one, step="", key="") == replace(two, step="", key="")
+    assert (one.state, one.attempts[0].outcome) == (OperationState.SUCCEEDED, Outcome.APPLIED)
+
+
+def test_only_a_first_attempt_that_nobody_has_settled_succeeds_in_one_change(ledger: Ledger) -> None:
+    run = busy_run(ledger)
+    ledger.do(run, build.new_operation(run, "settled"), build.settle(run, "not applied", "settled"))
+
+    for step in ("again", "later", "over", "settled", "nowhere"):
+        assert ledger.answer(run, build.succeed(run, step)) is Answer.ILLEGAL
 
 
 @pytest.mark.parametrize("row", list(SIGNAL.rows()), ids=lambda row: row.name)
@@ -197,10 +223,12 @@ def test_a_signal_takes_every_legal_row(ledger: Ledger, row: Row) -> None:
 # One move of each kind, on a run that has an operation of each sort, a step and a signal.
 MOVES: dict[str, Callable[[Run], Move]] = {
     "NewOperation": lambda run: build.new_operation(run, "new"),
-    "NewAttempt": lambda run: build.new_attempt(run, "bare"),
+    "NewAttempt": lambda run: build.new_attempt(run, "bare", number=3),
     "MoveOperation": build.applied,
     "DispatchOperation": lambda run: build.dispatch_again(run, "reserved", 1, "later"),
-    "SettleAttempt": build.settle,
+    "Succeed": build.succeed,
+    "SettleFirst": build.settle,
+    "SettleAttempt": lambda run: build.settle(run, step="again", number=2),
     "DeliverOperation": lambda run: build.deliver(run, 1, "over"),
     "OpenStep": lambda run: build.open_step(run, "wait:1"),
     "MoveStep": lambda run: build.move_step(run, "finish", "open", "done"),
@@ -220,10 +248,16 @@ def without_reports(history: History) -> History:
 def busy_run(ledger: Ledger) -> Run:
     run = ledger.running()
     ledger.do(
-        run, *build.dispatched(run), build.new_operation(run, "bare"),
-        build.new_operation(run, "later", state="reserved"), *build.dispatched(run, "over"), build.applied(run, "over"),
+        run, build.new_operation(run), build.new_operation(run, "again"), build.new_operation(run, "bare"),
+        build.move_operation(run, "lose", "dispatched", "unknown", "again"),
+        build.dispatch_again(run, "unknown", 2, "again"), build.new_attempt(run, "again"),
+        build.new_operation(run, "later", state="reserved"), build.new_operation(run, "over"),
+        build.applied(run, "over"),
         build.open_step(run),
     )  # fmt: skip
+    for number in (2, 3):  # a third dispatch whose attempt is still to be inserted
+        ledger.do(run, build.move_operation(run, "lose", "dispatched", "unknown", "bare"))
+        ledger.do(run, build.dispatch_again(run, "unknown", number, "bare"))
     ledger.store.signal("default", run.id, build.signal())
     return ledger.run(run)
 
@@ -272,5 +306,5 @@ def test_an_attempt_needs_its_operation_to_be_dispatched_under_its_number(ledger
     run = busy_run(ledger)
 
     assert ledger.answer(run, build.new_attempt(run, "bare", number=2)) is Answer.ILLEGAL
-    assert ledger.answer(run, build.new_attempt(run, "later", number=1)) is Answer.ILLEGAL
-    assert ledger.answer(run, build.new_attempt(run, "nowhere", number=1)) is Answer.ILLEGAL
+    assert ledger.answer(run, build.new_attempt(run, "later")) is Answer.ILLEGAL
+    assert ledger.answer(run, build.new_attempt(run, "nowhere")) is Answer.ILLEGAL

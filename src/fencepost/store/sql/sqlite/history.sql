@@ -14,10 +14,15 @@ SELECT run, step, item, effect, contract_version, key, key_scheme, request, fing
 FROM operation WHERE run = :run ORDER BY rowid;
 
 -- name: attempts_of
--- The attempts of a run's operations, in order.
+-- The attempts of a run's operations, in order; the first one stands in the operation's own row.
+SELECT step, item, 1 AS number, first_dispatched_at, first_send_by, first_span_ends_at, first_lease, first_generation,
+    first_outcome, first_token, first_evidence, first_sends, first_settled_at
+FROM operation WHERE run = :run AND attempts > 0
+UNION ALL
 SELECT step, item, number, dispatched_at, send_by, span_ends_at, lease, generation, outcome, token, evidence, sends,
     settled_at
-FROM attempt WHERE run = :run ORDER BY step, item, number;
+FROM attempt WHERE run = :run
+ORDER BY step, item, number;
 
 -- name: observations_of
 -- What was seen of a run's operations, in order.

@@ -3,18 +3,20 @@
 -- the pages it touches, as INSERT ... SELECT would.
 
 -- name: new_operation
--- Insert an operation, reserved or at once dispatched.
+-- Insert an operation, reserved or at once dispatched: then with its first attempt.
 INSERT INTO operation (
     run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
-    state, attempts, generation, error, not_before, first_dispatched_at, budget_from, reserved_at, changed_at
+    state, attempts, generation, error, not_before, budget_from, reserved_at, changed_at, first_token, first_lease,
+    first_generation, first_dispatched_at, first_send_by, first_span_ends_at, first_outcome
 ) VALUES (
     (SELECT no FROM run WHERE no = :run AND generation = :generation AND state = :run_state),
     :step, :item, :effect, :contract_version, :key, :key_scheme, :scope, :request, :fingerprint, :policy, :compensates,
-    :state, :attempts, :generation, :error, :not_before, :first_dispatched_at, :at, :at, :at
+    :state, :attempts, :generation, :error, :not_before, :at, :at, :at, :token, :lease,
+    :generation, :dispatched_at, :send_by, :span_ends_at, iif(:attempts, 'unresolved', NULL)
 );
 
 -- name: new_attempt
--- Insert an attempt of an operation that is dispatched with this attempt's number.
+-- Insert a later attempt of an operation that is dispatched with this attempt's number.
 INSERT INTO attempt (
     run, step, item, number, token, lease, generation, dispatched_at, send_by, span_ends_at
 ) VALUES (
@@ -25,6 +27,26 @@ INSERT INTO attempt (
     ),
     :step, :item, :number, :token, :lease, :generation, :dispatched_at, :send_by, :span_ends_at
 );
+
+-- name: succeed
+-- The first and only attempt was applied, so the operation has succeeded: the usual end, in one change of its row.
+UPDATE operation SET
+    state = 'succeeded',
+    first_outcome = 'applied',
+    first_evidence = :evidence,
+    first_sends = coalesce(:sends, first_sends),
+    first_settled_at = :at,
+    result = :result,
+    error = NULL,
+    reference = coalesce(:reference, reference),
+    delivered = coalesce(:delivered, delivered),
+    delivered_at = CASE WHEN :delivered IS NULL THEN delivered_at ELSE :at END,
+    not_before = NULL,
+    generation = :generation,
+    version = version + 1,
+    changed_at = :at
+WHERE run = :run AND step = :step AND item = :item AND state = 'dispatched' AND attempts = 1
+AND first_outcome = 'unresolved' AND (SELECT generation FROM run WHERE no = :run) = :generation;
 
 -- name: move_operation
 -- Lead an operation from one state to the next; what is not given stays. A retry starts a new budget. A conflict that
@@ -47,11 +69,17 @@ WHERE run = :run AND step = :step AND item = :item AND state = :expected
 AND (SELECT generation FROM run WHERE no = :run) = :generation;
 
 -- name: dispatch_operation
--- Lead an operation from reserved or unknown to dispatched, under the next attempt number.
+-- Lead an operation from reserved or unknown to dispatched, under the next attempt number; the first one in this row.
 UPDATE operation SET
     state = 'dispatched',
     attempts = :number,
-    first_dispatched_at = coalesce(first_dispatched_at, :at),
+    first_token = iif(:number = 1, :token, first_token),
+    first_lease = iif(:number = 1, :lease, first_lease),
+    first_generation = iif(:number = 1, :generation, first_generation),
+    first_dispatched_at = iif(:number = 1, :at, first_dispatched_at),
+    first_send_by = iif(:number = 1, :send_by, first_send_by),
+    first_span_ends_at = iif(:number = 1, :span_ends_at, first_span_ends_at),
+    first_outcome = iif(:number = 1, 'unresolved', first_outcome),
     not_before = NULL,
     generation = :generation,
     version = version + 1,
@@ -59,8 +87,18 @@ UPDATE operation SET
 WHERE run = :run AND step = :step AND item = :item AND state = :expected AND attempts = :number - 1
 AND (SELECT generation FROM run WHERE no = :run AND state = :run_state) = :generation;
 
+-- name: settle_first
+-- Record what is proved of the first attempt, with its evidence.
+UPDATE operation SET
+    first_outcome = :to,
+    first_evidence = :evidence,
+    first_sends = coalesce(:sends, first_sends),
+    first_settled_at = CASE WHEN :to = 'unresolved' THEN NULL ELSE :at END
+WHERE run = :run AND step = :step AND item = :item AND first_outcome = :expected
+AND (SELECT generation FROM run WHERE no = :run) = :generation;
+
 -- name: settle_attempt
--- Record what is proved of an attempt, with its evidence.
+-- Record what is proved of a later attempt, with its evidence.
 UPDATE attempt SET
     outcome = :to,
     evidence = :evidence,

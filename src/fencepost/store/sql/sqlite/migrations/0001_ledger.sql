@@ -11,7 +11,15 @@ CREATE TABLE meta (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (name, value) VALUES ('marker', 'fencepost ledger'), ('schema', '1'), ('epoch', '0');
+INSERT INTO meta (name, value) VALUES ('marker', 'fencepost ledger'), ('schema', '1');
+
+-- A life of the ledger since a restore; what happened between `lost_from` and `began_at` may be missing.
+CREATE TABLE epoch (
+    number INTEGER PRIMARY KEY,
+    lost_from INTEGER NOT NULL,
+    began_at INTEGER NOT NULL,
+    closed_at INTEGER
+) STRICT;
 
 -- One worker life's claim to be alive; never reused.
 CREATE TABLE lease (
@@ -105,7 +113,8 @@ CREATE TABLE step (
     CHECK (state <> 'failed' OR error IS NOT NULL)
 ) STRICT;
 
--- One logical effect. `item` is '' where there is none.
+-- One logical effect. `item` is '' where there is none. Its first attempt stands in the same row: nearly every effect
+-- has no other, so that intent and permission are one row, and a success is one change of it.
 CREATE TABLE operation (
     run INTEGER NOT NULL REFERENCES run (no),
     step TEXT NOT NULL,
@@ -131,25 +140,42 @@ CREATE TABLE operation (
     delivered INTEGER,
     delivered_at INTEGER,
     not_before INTEGER,
-    first_dispatched_at INTEGER,
     budget_from INTEGER NOT NULL,
     reserved_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
+    first_token INTEGER,
+    first_lease TEXT,
+    first_generation INTEGER,
+    first_dispatched_at INTEGER,
+    first_send_by INTEGER,
+    first_span_ends_at INTEGER,
+    first_outcome TEXT CHECK (first_outcome IN ('applied', 'not applied', 'unresolved')),
+    first_evidence TEXT,
+    first_sends INTEGER,
+    first_settled_at INTEGER,
     PRIMARY KEY (run, step, item),
     -- Nothing is sent, unknown or succeeded without a counted, timed dispatch.
     CHECK (state NOT IN ('dispatched', 'unknown', 'succeeded') OR attempts >= 1),
     CHECK ((attempts = 0) = (first_dispatched_at IS NULL)),
+    CHECK (first_dispatched_at IS NULL OR (
+        first_lease IS NOT NULL AND first_generation IS NOT NULL AND first_send_by IS NOT NULL
+        AND first_span_ends_at IS NOT NULL AND first_outcome IS NOT NULL
+    )),
+    -- Nobody settles an attempt without saying what proves it.
+    CHECK (coalesce(first_outcome, 'unresolved') = 'unresolved' OR (
+        first_evidence IS NOT NULL AND first_settled_at IS NOT NULL
+    )),
     CHECK ((delivered IS NULL) = (delivered_at IS NULL)),
     -- A failed operation says why.
     CHECK (state <> 'failed' OR error IS NOT NULL)
 ) STRICT;
 
--- One dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
+-- A later dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
 CREATE TABLE attempt (
     run INTEGER NOT NULL REFERENCES run (no),
     step TEXT NOT NULL,
     item TEXT NOT NULL,
-    number INTEGER NOT NULL CHECK (number >= 1),
+    number INTEGER NOT NULL CHECK (number >= 2),
     token INTEGER,
     lease TEXT NOT NULL,
     generation INTEGER NOT NULL,
@@ -163,6 +189,12 @@ CREATE TABLE attempt (
     PRIMARY KEY (run, step, item, number),
     -- Nobody settles an attempt without saying what proves it.
     CHECK (outcome = 'unresolved' OR (evidence IS NOT NULL AND settled_at IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+-- The highest token issued for a resource at a target that compares tokens; runs that share the resource share it.
+CREATE TABLE token (
+    resource TEXT NOT NULL PRIMARY KEY,
+    number INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Something seen, by whoever saw it, current or stale.

@@ -1,0 +1,79 @@
+"""What leading an operation needs done, and what it is answered: the words between `perform` and whoever drives it.
+
+`perform` and `deliberate` yield needs and do nothing themselves; `runtime.performing` meets them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
+
+if TYPE_CHECKING:
+    from fencepost.core.classify import Reading
+    from fencepost.core.records import Attempt
+    from fencepost.effects.entry import Entry
+    from fencepost.store.moves import Move, Observe
+
+
+class Record(NamedTuple):
+    """Make these moves durable before going on."""
+
+    moves: list[Move]
+    observations: list[Observe]
+
+
+class Send(NamedTuple):
+    """Run the effect's body once for this attempt; its permission is durable."""
+
+    entry: Entry
+    attempt: Attempt
+
+
+class Ask(NamedTuple):
+    """Look up at the target what became of the operation."""
+
+    entry: Entry
+
+
+class IssueToken(NamedTuple):
+    """Take a fresh token for the resource that the operation's request touches; answered None if the run is lost."""
+
+    entry: Entry
+
+
+class RaiseFence(NamedTuple):
+    """Push a token to the target; answered None, or with why nothing may be concluded from a look-up."""
+
+    entry: Entry
+    token: int
+
+
+class Load(NamedTuple):
+    """Read the missing result of an operation that is known to have happened, by its reference."""
+
+    entry: Entry
+
+
+class Rest(NamedTuple):
+    """Keep the run and come back at `until` (store clock); answered False if it cannot be kept so long."""
+
+    until: int
+
+
+@dataclass(slots=True)
+class Sent:
+    """What came of running the body once: a value, or an error with what it proves."""
+
+    evidence: str
+    value: Any = None
+    error: BaseException | None = None
+    reading: Reading | None = None
+    sends: int | None = None
+    reference: str | None = None
+    replayed: bool = False
+
+
+LookedUp = Found[Any] | Absent | Inconclusive | Conflicting
+Need = Record | Send | IssueToken | RaiseFence | Ask | Load | Rest
