@@ -27,7 +27,9 @@ from fencepost.store.chain import chained
 from fencepost.store.connection import Connection, SqliteError
 from fencepost.store.failures import unavailable
 from fencepost.store.faultpoints import Probe
+from fencepost.store.moves import Move
 from fencepost.store.queries import Row, load
+from fencepost.store.transact import R, Work, write
 from fencepost.store.transaction import Patience, begin, commit, roll_back, when_free
 
 _NO_RUN_HAS_THIS_NUMBER = 2**63 - 1
@@ -284,6 +286,28 @@ class SqliteStore:
         values = {name: getattr(row, name) for name in self._queries["add_audit"].parameters}
         row.no = self._execute("add_audit", **values)[0][0]
         return row
+
+    def transact(self, work: Work[R]) -> R:
+        """See `Store.transact`. On a connection of its own, which keeps the write lock while the work runs."""
+        self._refuse_closed()
+        points: list[str] = []
+
+        def announce(moves: Sequence[Move]) -> None:
+            self._pass(points, faultpoints.of_moves(moves) if self.probe else [])
+
+        connection = self._connect()
+        try:
+            value = write(connection, self._queries, self.patience, work, announce)
+            commit(connection, self.path)
+        except SqliteError as error:
+            raise unavailable(error, self.path) from error
+        except StoreFailed as error:
+            self._failed = error
+            raise
+        finally:
+            connection.close()
+        self._announce("after", points)
+        return value
 
     # -- the journal's commit -------------------------------------------------------------------------------------
 
