@@ -10,13 +10,13 @@ from contextlib import AsyncExitStack, closing
 import pytest
 
 from fencepost.core.errors import StoreBusy, StoreFailed
-from fencepost.core.states import RunState
+from fencepost.core.states import OperationState, RunState
 from fencepost.runtime import app as app_module
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from fencepost.store.open import open_store
-from tests.runtime.stage import Gate, keyed, once, played, reaches, target, until
+from tests.runtime.stage import Gate, keyed, once, operation, played, reaches, target, until
 from tests.store.faulty import FULL, IOERR_FSYNC, Faults
 
 
@@ -43,6 +43,21 @@ async def side_by_side(run: Run) -> list[str]:
         return await run.do(keyed(f"{name}2"), item=f"{name}2")
 
     return list(await run.gather(row("x"), row("y")))
+
+
+@workflow()
+async def one_after_the_other(run: Run) -> str:
+    await run.do(once("a"), item="a")
+    return await run.do(once("b"), item="b")
+
+
+@workflow()
+async def beside_each_other(run: Run) -> list[str]:
+    async def row() -> str:
+        await run.do(once("a"), item="a")
+        return await run.do(once("b"), item="b")
+
+    return list(await run.gather(row(), run.do(once("c"), item="c")))
 
 
 @pytest.mark.parametrize("flow", [two, side_by_side])
@@ -128,3 +143,34 @@ def test_a_start_on_a_busy_ledger_says_so_and_is_one_run_however_often_it_is_tri
         assert target.requests == ["a", "b"]
 
     play()
+
+
+@pytest.mark.parametrize("flow", [one_after_the_other, beside_each_other])
+def test_a_reply_is_kept_where_only_the_row_of_the_next_step_finds_no_room(db, faults, flow):
+    @played
+    async def play() -> None:
+        gates = {name: Gate() for name in ("a", "c")}
+        for name, gate in gates.items():
+            target.plan(name, gate)
+        async with App(db, workflows=[flow], lease="600ms", margin="100ms") as app, app.worker():
+            await app.start(flow, id="r")
+            await gates["a"].reached.wait()
+            if flow is beside_each_other:
+                await gates["c"].reached.wait()
+            faults.refuse["INSERT INTO operation"] = FULL
+            gates["a"].opened.set()
+            await until(lambda: is_known(app, "a"), "the reply to be kept")
+            gates["c"].opened.set()
+            if flow is beside_each_other:
+                await until(lambda: is_known(app, "c"), "the other reply to be kept")
+            faults.refuse.clear()
+            await reaches(app, "r", RunState.SUCCEEDED)
+            assert {len(one.attempts) for one in (await app.show("r")).operations} == {1}
+        expected = ["a", "b"] if flow is one_after_the_other else ["a", "c", "b"]
+        assert target.requests == target.objects == expected
+
+    play()
+
+
+async def is_known(app, item):
+    return (await operation(app, "r", "once", item)).state is OperationState.SUCCEEDED
