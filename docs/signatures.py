@@ -16,8 +16,8 @@ from fencepost.core.duration import spelled
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Declare": (
-        *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Retry", "Stands"),
-        *("Allowed", "Refused"),
+        *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Fenced", "Retry"),
+        *("Stands", "Allowed", "Refused"),
     ),
     "Run": ("App", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "CompensationReport"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
@@ -48,7 +48,8 @@ INNER = {
         "ending",
     ),
     *("evidence", "from_text", "has_room", "host", "key_scope", "no_answer", "posting", "promise", "provenance"),
-    *("reference_of", "register", "request", "running", "send_key", "start", "steps_with", "store", "version", "wake"),
+    *("reference_of", "register", "request", "resource_of", "running", "send_key", "start", "steps_with", "store"),
+    *("version", "wake"),
 }
 """Members with a docstring that are for the package itself, whichever class has them."""
 
