@@ -116,14 +116,12 @@ def with_token(content: Content, field: str | None, token: int) -> bytes:
 def without_token(body: bytes, field: str | None, resource: str) -> tuple[Content, int]:
     """Content and token of what is stored; raises `Permanent` for what is no JSON object with a whole number there."""
     try:
-        content = json.loads(body)
-        if not isinstance(content, dict):
-            raise TypeError(f"it is {type(content).__name__}")
-        token = int(content.pop(field, 0)) if field is not None else 0
-        return content, token
+        content = {**json.loads(body)}
+        token = 0 if field is None else int(content.pop(field, 0))
     except (ValueError, TypeError) as error:
         raise Permanent(
             f"the document of {resource!r} is no JSON object with a whole number in {field!r}: {error}",
             hint="a fence in a document needs a JSON object; for anything else there is no place for the token",
             ids={"resource": resource},
         ) from error
+    return content, token
