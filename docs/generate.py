@@ -210,6 +210,7 @@ def runbook_page(page: runbook.Page) -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "api.md": signatures.public_names,
+    "targets.md": signatures.target_names,
     "testing.md": signatures.testing_names,
     "cli.md": command_line,
     "contracts.md": contracts,

@@ -66,7 +66,7 @@ class ConsulFence:
             FenceRefused: a higher token is known, or one of the operations has a condition that does not hold; nothing
                 was written.
             Unresolved: it was refused, and something under the same token was written at that moment.
-            httpx2.HTTPError: no answer, or one that is no success.
+            HTTPError: of httpx2: no answer, or one that is no success.
         """
         for _ in range(TRIES):
             refusals = self._attempt(resource, token, *operations)

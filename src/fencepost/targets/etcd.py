@@ -49,7 +49,7 @@ class EtcdFence:
 
         Raises:
             FenceRefused: a higher token is known; nothing was written.
-            httpx2.HTTPError: no answer, or one that is no success.
+            HTTPError: of httpx2: no answer, or one that is no success.
         """
         key = self._prefix + resource
         there = {"key": _text(key), "target": "VALUE", "result": "LESS", "value": _text(_digits(token + 1))}

@@ -66,7 +66,7 @@ class HttpFence(Documents):
 
         Raises:
             Permanent: it has no strong ETag, or is no JSON object.
-            httpx2.HTTPError: no answer, or one that is no success.
+            HTTPError: of httpx2: no answer, or one that is no success.
         """
         reply = self._client.get(quote(resource), headers={"cache-control": "no-cache"})
         if reply.status_code == _NOT_FOUND:
