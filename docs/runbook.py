@@ -240,6 +240,14 @@ PAGES = (
         "Pass plain values and pydantic models; pass a reference to what is large.",
     ),
     Page(
+        "MovesRefused",
+        "The ledger refused several times in a row what the run's own worker wrote, although nobody else owns it: a "
+        "row is there that should not be, or is not as the worker read it. Nothing was sent on it.",
+        "The message: it names the rows. Was the file edited by hand, or put together from two copies?",
+        (("resume RUN --reason TEXT", "the row is as it was, or the fault is mended"), CANCEL, GIVE_UP),
+        "Leave the ledger's tables to Fencepost. If nobody touched them, please report it with the message.",
+    ),
+    Page(
         "Another error's name",
         "An error that no page foresees ended the attempt to go on with this run: a fault of the workflow's code, "
         "of this process, or of Fencepost. Whatever was in flight is unknown, and asked about first.",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.cli.exits import Exit
 from tests.cli.conftest import SHOP
 from tests.polling import until
 
@@ -136,3 +137,32 @@ def test_a_script_is_installed_under_the_projects_name():
     script = Path(sys.executable).with_name("fencepost")
     ended = subprocess.run([script, "--version"], capture_output=True, text=True, check=False, timeout=20)
     assert (ended.returncode, ended.stdout.split()[0]) == (0, "fencepost")
+
+
+FAILING_SYNC = """
+import sys
+from fencepost.cli.main import main
+from fencepost.runtime import app
+from fencepost.store.open import open_store
+from tests.store.faulty import IOERR_FSYNC, Faults
+
+wrong, commits = Faults(), []
+
+def count():
+    commits.append(1)
+    if len(commits) > 2:  # the lease and the claim are written; what the run does is not
+        wrong.refuse["COMMIT"] = IOERR_FSYNC
+
+wrong.before["COMMIT"] = count
+app.open_store = lambda url, **options: open_store(url, connect=wrong.connect, **options)
+sys.exit(main())
+"""
+
+
+def test_a_worker_whose_ledger_failed_to_sync_says_so_and_ends_with_the_ledgers_code(db, started):
+    started("greet", "ann")
+    command = [sys.executable, "-c", FAILING_SYNC, "worker", SHOP, "--db", db]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == Exit.LEDGER
+    assert "CRITICAL fencepost.worker: this worker has ended" in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("fencepost: ledger: committing to the ledger failed")

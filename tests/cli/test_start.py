@@ -77,11 +77,13 @@ def test_waiting_ends_with_the_result_or_says_how_the_run_ended(fencepost, db, s
 
 
 def test_waiting_no_longer_than_within(fencepost, db):
-    ended = start(fencepost, db, "greet", "--input", '"Ada"', "--wait", "--within", "0.1")
+    ended = start(fencepost, db, "greet", "--input", '"Ada"', "--wait", "--within", "100ms")
     assert ended.code == 6
     assert "is ready" in ended.err
-    without = start(fencepost, db, "greet", "--input", '"Ada"', "--within", "0.1", run="run-2")
+    without = start(fencepost, db, "greet", "--input", '"Ada"', "--within", "100ms", run="run-2")
     assert (without.code, "add --wait" in without.err) == (2, True)
+    bare = start(fencepost, db, "greet", "--input", '"Ada"', "--wait", "--within", "20", run="run-2")
+    assert (bare.code, "not a duration" in bare.err) == (2, True)
     assert fencepost("show", "run-2", "--db", db).code == 1
 
 

@@ -25,7 +25,7 @@ operation unknown:        dispatch dispatched, apply succeeded, release reserved
                           take over unknown, cancel unknown, contradict unknown
 operation succeeded:      apply succeeded, lose succeeded, take over succeeded, cancel succeeded, contradict succeeded
 operation failed:         lose failed, take over failed, cancel failed, retry reserved, contradict failed
-operation cancelled:      take over cancelled, cancel cancelled, contradict cancelled
+operation cancelled:      reserve reserved, take over cancelled, cancel cancelled, contradict cancelled
 attempt nothing:
 attempt unresolved:       applied applied, not applied not applied, contradict unresolved
 attempt applied:          applied applied, contradict unresolved
@@ -52,7 +52,7 @@ step nothing:
 step open:                finish done, fail failed, cancel cancelled
 step done:                cancel done
 step failed:              cancel failed, resume open
-step cancelled:           cancel cancelled
+step cancelled:           cancel cancelled, resume open
 signal nothing:
 signal kept:              apply applied, refuse refused
 signal applied:
@@ -127,9 +127,20 @@ def test_a_table_without_a_line_for_a_state_is_not_built():
 # -- what the laws say of the tables --------------------------------------------------------------------------------
 
 
-def test_only_a_persons_retry_leads_out_of_a_final_operation():
+def test_out_of_a_final_operation_lead_a_persons_retry_and_asking_again_for_what_was_taken_back():
     leading_out = [row for row in OPERATION.rows() if row.state in FINAL_OPERATION_STATES and row.to is not row.state]
-    assert [(row.state, row.event) for row in leading_out] == [(OperationState.FAILED, OperationEvent.RETRY)]
+    assert [(row.state, row.event, row.to) for row in leading_out] == [
+        (OperationState.FAILED, OperationEvent.RETRY, OperationState.RESERVED),
+        (OperationState.CANCELLED, OperationEvent.RESERVE, OperationState.RESERVED),
+    ]
+
+
+def test_only_what_is_reserved_is_taken_back():
+    """So that asking for it again begins where nothing is on its way."""
+    taken_back = {row.state for row in OPERATION.rows() if row.to is OperationState.CANCELLED} - {
+        OperationState.CANCELLED
+    }
+    assert taken_back == {OperationState.RESERVED}
 
 
 def test_losing_ownership_or_a_cancel_settles_nothing_that_was_sent():

@@ -36,7 +36,7 @@ async def decide(invoice, approval):
     async with invoice.app as app, app.worker():
         handle = await app.start(invoice.approve_invoice, document(invoice, "french.txt"), id=run_id("FA-3310"))
         await app.signal(handle.id, "decision", approval, sender="approver")
-        return await handle.result(within=20), await handle.state()
+        return await handle.result(within="20s"), await handle.state()
 
 
 def test_an_approved_invoice_makes_one_of_each(invoice):

@@ -59,7 +59,7 @@ def performed(db, step, door, raises, *, headers=None):
         targets = {"known": Target(door.base, headers=headers)}
         async with working(db, one, targets=targets) as app:
             with pytest.raises(raises) as caught:
-                await (await app.start(one, id="r")).result(within=10)
+                await (await app.start(one, id="r")).result(within="10s")
             return await operation(app, "r", "make"), str(caught.value)
 
     return asyncio.run(play())

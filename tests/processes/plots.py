@@ -109,6 +109,20 @@ def stops_waiting(cast: Cast) -> None:
     cast.start(stories.races)
 
 
+def fails_beside_a_wait(cast: Cast) -> None:
+    """What its failure withdrew is waited for again, once a person has let it go on."""
+    cast.strike(stories.KEYED, "alpha", do="answer", status=401, ordinal=1)
+    cast.start(stories.either)
+    cast.until(RunState.FAILED)
+    cast.person("resume")
+
+
+def changes_its_mind(cast: Cast) -> None:
+    """Its race takes back what is limited; then it asks for that all the same."""
+    cast.strike(stories.KEYED, "gamma", do="answer", status=429, retry_after="1", ordinal=1)
+    cast.start(stories.reconsiders)
+
+
 def is_drained(cast: Cast) -> None:
     cast.hold(stories.KEYED, "alpha")
     cast.start(stories.two)
@@ -436,8 +450,8 @@ STORIES = [
         goes_well, is_limited_once, is_refused_and_mended, loses_a_reply, loses_a_reply_and_finds_it,
         loses_a_request_and_finds_nothing, cannot_ask_at_first, is_taken_over_in_flight,
         is_taken_over_with_everything, is_taken_over_between_attempts, is_signalled, is_signalled_in_vain,
-        waits_too_long, stops_waiting, is_drained, is_forbidden_by_policy, fails_in_a_read, is_too_big,
-        is_settled_as_not_happened, spends_its_budget, is_found_twice,
+        waits_too_long, stops_waiting, fails_beside_a_wait, changes_its_mind, is_drained, is_forbidden_by_policy,
+        fails_in_a_read, is_too_big, is_settled_as_not_happened, spends_its_budget, is_found_twice,
         is_cancelled_before_it_begins, is_cancelled_while_it_waits, is_cancelled_in_flight,
         is_cancelled_and_cannot_ask, is_cancelled_and_drained, is_cancelled_when_held, is_cancelled_and_undone,
         is_ended_before_it_begins, is_ended_while_it_waits, is_ended_in_flight, is_ended_while_cancelling,

@@ -162,6 +162,21 @@ async def races(run: Run, name: str) -> str:
 
 
 @workflow()
+async def either(run: Run, name: str) -> str:
+    """Waits for word while an effect is under way."""
+    await run.race(run.do(alpha(order(name, "alpha"))), run.wait("go", str))
+    return "either"
+
+
+@workflow()
+async def reconsiders(run: Run, name: str) -> str:
+    """Asks after all for what its race took back."""
+    await run.race(run.do(gamma(order(name, "gamma")), item="it"), run.sleep("400ms"))
+    await run.sleep("10ms")
+    return (await run.do(gamma(order(name, "gamma")), item="it")).id
+
+
+@workflow()
 async def undone(run: Run, name: str) -> str:
     await run.do(alpha(order(name, "alpha")))
     await run.do(beta(order(name, "beta")))
@@ -207,6 +222,6 @@ async def answers(run: Run, name: str) -> str:
 
 
 WORKFLOWS = [
-    plain, two, asked, blind, once, twice, big, policed, missing, mixed, abreast, waits, expires, races, undone,
-    undone_blindly, undone_on_cancel, slow, steadily, answers,
+    plain, two, asked, blind, once, twice, big, policed, missing, mixed, abreast, waits, expires, races, either,
+    reconsiders, undone, undone_blindly, undone_on_cancel, slow, steadily, answers,
 ]  # fmt: skip

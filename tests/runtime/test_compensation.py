@@ -310,5 +310,5 @@ async def test_a_compensation_waits_for_what_another_branch_has_in_flight(db):
         await asyncio.sleep(0.2)
         assert target.requests == ["slow", "quick"]
         gate.opened.set()
-        assert await handle.result(within=10) == "done"
+        assert await handle.result(within="10s") == "done"
     assert target.requests == ["slow", "quick", "undo slow", "undo quick"]

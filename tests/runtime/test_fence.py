@@ -115,7 +115,7 @@ def declared(story: Story, *, consistent: bool = True, blocking: bool = False) -
 async def play(db: str, story: Story, **options: bool) -> str:
     _, pay = declared(story, **options)
     async with App(db, workflows=[pay]) as app, app.worker():
-        return await (await app.start(pay, ONE, id="run-1")).result(within=20)
+        return await (await app.start(pay, ONE, id="run-1")).result(within="20s")
 
 
 @pytest.mark.parametrize("blocking", [False, True])
@@ -154,7 +154,7 @@ def test_a_token_that_could_not_be_raised_leaves_absence_unproved(db: str) -> No
         async with App(db, workflows=[pay]) as app, app.worker():
             handle = await app.start(pay, ONE, id="run-1")
             with pytest.raises(RunHeld, match="cannot tell"):
-                await handle.result(within=20)
+                await handle.result(within="20s")
 
     asyncio.run(until_held())
     assert "look up" not in story.accounts.said
@@ -204,7 +204,7 @@ def test_a_body_gets_no_token_for_what_it_did_not_declare(db: str) -> None:
     async def refused() -> None:
         async with App(db, workflows=[pay]) as app, app.worker():
             with pytest.raises(Exception, match=r"no token for 'account:7'"):
-                await (await app.start(pay, ONE, id="run-1")).result(within=20)
+                await (await app.start(pay, ONE, id="run-1")).result(within="20s")
 
     asyncio.run(refused())
     assert step.contract.fence == "accounts"

@@ -84,7 +84,7 @@ def test_whatever_a_body_raises_after_its_send_leaves_it_unknown_and_the_run_hel
         async with working(db, flow) as app:
             handle = await app.start(flow, id="r")
             with pytest.raises(RunHeld):
-                await handle.result(within=10)
+                await handle.result(within="10s")
             found = await operation(app, "r", "raising")
             assert found.state is OperationState.UNKNOWN
             assert type(error).__name__ in (found.error or "")
@@ -111,7 +111,7 @@ def test_whatever_a_computation_raises_makes_its_run_fail_and_it_can_be_resumed(
         async with working(db, flow) as app:
             handle = await app.start(flow, id="r")
             with pytest.raises(RunFailed, match=type(error).__name__):
-                await handle.result(within=10)
+                await handle.result(within="10s")
             faulty.clear()
             await verb(app, verbs.resume, "r")
             assert await handle.result() == "mended"
@@ -149,7 +149,7 @@ def test_whatever_a_workflow_raises_makes_its_run_fail(db, error):
     async def play() -> None:
         async with working(db, raising) as app:
             with pytest.raises(RunFailed, match=type(error).__name__):
-                await (await app.start(raising, id="r")).result(within=10)
+                await (await app.start(raising, id="r")).result(within="10s")
 
     asyncio.run(play())
     assert target.requests == ["a"]
@@ -280,7 +280,7 @@ def test_a_look_up_that_raises_whatever_has_not_answered(db, error):
     async def play() -> None:
         async with working(db, flow) as app:
             with pytest.raises(RunHeld, match="cannot tell"):
-                await (await app.start(flow, id="r")).result(within=15)
+                await (await app.start(flow, id="r")).result(within="15s")
 
     asyncio.run(play())
     assert target.requests == ["x"]
@@ -443,7 +443,7 @@ async def test_an_effect_met_again_while_a_lost_branch_is_still_sending_it_is_se
         await app.signal("r", "go", "on")
         await asyncio.sleep(0.2)
         gate.opened.set()
-        assert await handle.result(within=10) == "made x"
+        assert await handle.result(within="10s") == "made x"
     assert target.requests == ["x"]
 
 
@@ -464,7 +464,7 @@ async def test_a_key_effect_met_again_while_a_lost_branch_is_still_sending_it_is
         await app.signal("r", "go", "on")
         await asyncio.sleep(0.2)
         gate.opened.set()
-        assert await handle.result(within=10) == "made x"
+        assert await handle.result(within="10s") == "made x"
     assert target.requests == ["x"]
 
 
@@ -534,4 +534,4 @@ async def test_a_gather_whose_branches_failed_can_be_resumed_after_the_fault_is_
             await handle.result()
         faulty.clear()
         await verb(app, verbs.resume, "r")
-        assert await handle.result(within=10) == [1, 2, 3]
+        assert await handle.result(within="10s") == [1, 2, 3]

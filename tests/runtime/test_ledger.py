@@ -5,7 +5,15 @@ import threading
 
 import pytest
 
-from fencepost.core.errors import InProgress, Misuse, RunFailed, RunHeld, RunInputMismatch, StepFailed
+from fencepost.core.errors import (
+    InProgress,
+    Misuse,
+    RunFailed,
+    RunHeld,
+    RunInputMismatch,
+    StepFailed,
+    StoreUnavailable,
+)
 from fencepost.core.states import RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import compute
@@ -140,7 +148,7 @@ async def test_a_blocking_call_from_a_thread_works_beside_a_worker_on_this_loop(
     async with working(db, one) as app:
 
         def call() -> str:
-            return app.sync.start(one, "a", id="r").result(within=10)
+            return app.sync.start(one, "a", id="r").result(within="10s")
 
         assert await asyncio.wait_for(asyncio.to_thread(call), 15) == "made a"
         assert await (await app.handle("r")).result() == "made a"
@@ -153,13 +161,13 @@ async def test_many_threads_start_runs_beside_a_worker_on_this_loop(db):
         results: list[str] = []
 
         def call(number: int) -> None:
-            results.append(app.sync.start(one, f"{number}", id=f"r{number}").result(within=15))
+            results.append(app.sync.start(one, f"{number}", id=f"r{number}").result(within="15s"))
 
         threads = [threading.Thread(target=call, args=(number,)) for number in range(10)]
         for thread in threads:
             thread.start()
         handles = [await app.start(one, f"{number}", id=f"r{number}") for number in range(10)]
-        assert [await handle.result(within=15) for handle in handles] == [f"made {number}" for number in range(10)]
+        assert [await handle.result(within="15s") for handle in handles] == [f"made {number}" for number in range(10)]
         for thread in threads:
             await asyncio.to_thread(thread.join, 20)
         assert sorted(results) == sorted(f"made {number}" for number in range(10))
@@ -175,3 +183,30 @@ async def test_a_workflow_that_failed_says_so_through_its_handle(db):
     async with working(db, failing) as app:
         with pytest.raises(RunFailed, match="a fault"):
             await (await app.start(failing, id="r")).result()
+
+
+@played
+async def test_a_closed_ledger_performs_nothing_and_opens_no_file(db):
+    ledger = Ledger(db)
+    assert await ledger.perform(keyed("a"), operation="one") == "made a"
+    await ledger.close()
+    with pytest.raises(Misuse, match="is closed"):
+        await ledger.perform(keyed("b"), operation="two")
+    with pytest.raises(Misuse, match="is closed"):
+        await ledger.app.cancel("one", by="ann", reason="too late")
+    with pytest.raises(Misuse, match="is closed"):
+        await ledger.app.show("one")
+    assert ledger.app._host is None
+    assert target.requests == ["a"]
+    async with ledger:
+        assert await ledger.perform(keyed("b"), operation="two") == "made b"
+
+
+@played
+async def test_a_ledger_that_could_not_be_opened_at_first_performs_once_it_can(tmp_path):
+    folder = tmp_path / "later"
+    async with Ledger(f"sqlite:///{folder / 'ledger.db'}") as ledger:
+        with pytest.raises(StoreUnavailable):
+            await ledger.perform(keyed("a"), operation="one")
+        folder.mkdir()
+        assert await ledger.perform(keyed("a"), operation="one", within="10s") == "made a"

@@ -99,7 +99,7 @@ async def test_the_budget_for_malformed_answers_goes_on_where_an_earlier_life_st
         await until(lambda: answers.asked >= 2, "two questions")
     async with working(db, classifying, model=answers) as app:
         with pytest.raises(RunHeld, match="format budget spent"):
-            await (await app.handle("r")).result(within=10)
+            await (await app.handle("r")).result(within="10s")
         assert answers.asked == 3
         answers.left.append(GOOD)
         await verb(app, verbs.resume, "r")

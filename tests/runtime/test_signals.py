@@ -169,7 +169,7 @@ async def test_a_wait_expires_at_its_time_and_not_before(db):
         clock.offset = 9 * MINUTE
         app._workers[0].wake()
         with pytest.raises(TimeoutError):
-            await handle.result(within=0.2)
+            await handle.result(within="200ms")
         clock.offset = 11 * MINUTE
         app._workers[0].wake()
         assert await handle.result() == "nothing came"
@@ -200,7 +200,7 @@ async def test_a_wait_of_a_compensating_run_is_woken_by_its_signal(db):
 
         await until(given_up, "the run to wait")
         await app.signal("r", "seen", "ok")
-        assert await handle.result(within=5) == "ok"
+        assert await handle.result(within="5s") == "ok"
         assert await handle.state() is RunState.COMPENSATED
 
 
@@ -221,7 +221,7 @@ async def test_a_signal_that_a_clock_set_back_dates_after_the_deadline_is_taken_
         await app.signal("r", "word", "from the future")
         clock.offset = 2 * MINUTE
         async with app.worker():
-            assert await handle.result(within=5) == "from the future"
+            assert await handle.result(within="5s") == "from the future"
 
 
 @played

@@ -19,6 +19,12 @@ from tests.store.faulty import FULL, IOERR_FSYNC, Faults
 
 
 @pytest.fixture
+def db(tmp_path):
+    """A file: the faults are SQLite's."""
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
 def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
     """What goes wrong with the apps' connections from now on."""
     wrong = Faults()
@@ -90,3 +96,15 @@ async def test_after_a_failed_sync_this_process_sends_nothing_more_and_another_o
         async with App(db, workflows=[two]) as heir, heir.worker():
             await reaches(heir, "r", RunState.SUCCEEDED)
     assert target.objects == ["a", "b"]
+
+
+@played
+async def test_a_worker_that_is_idle_when_a_sync_fails_says_so_at_once_and_ends(db, faults, caplog):
+    async with App(db, workflows=[two], lease="600ms", margin="100ms") as app:
+        working = app.worker()
+        await working.__aenter__()
+        faults.refuse["COMMIT"] = IOERR_FSYNC
+        await until(lambda: "worker has ended" in caplog.text, "the worker to say that it has ended")
+        assert [one.levelname for one in caplog.records if "has ended" in one.message] == ["CRITICAL"]
+        with pytest.raises(StoreFailed):
+            await working.__aexit__(None, None, None)

@@ -88,7 +88,7 @@ async def test_a_clock_set_back_does_not_make_a_budget_endless(db):
     async with working(db, trying, clock=clock) as app:
         handle = await app.start(trying, id="r")
         with pytest.raises(RunHeld, match="budget"):
-            await handle.result(within=15)
+            await handle.result(within="15s")
     assert calls == [1, 2, 3, 4]
 
 
@@ -103,7 +103,7 @@ async def test_a_clock_that_jumps_ahead_costs_a_lease_and_no_object(db):
         clock.offset = 5 * MINUTE
         app._workers[0].wake()
         gate.opened.set()
-        assert await handle.result(within=15) == "made a"
+        assert await handle.result(within="15s") == "made a"
     assert target.objects == ["a"]
 
 

@@ -126,7 +126,7 @@ async def test_a_run_does_not_end_before_its_races_loser_is_known(db):
 
         await until(went_on, "the run to go on")
         with pytest.raises(TimeoutError):
-            await handle.result(within=0.2)
+            await handle.result(within="200ms")
         gate.opened.set()
         assert await handle.result() == "made after"
 

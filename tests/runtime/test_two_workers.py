@@ -5,6 +5,9 @@ Real processes are killed in tests/processes; here the two live in one, so that 
 
 import asyncio
 
+import pytest
+
+from fencepost.core.errors import Misuse
 from fencepost.core.states import RunState
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
@@ -25,7 +28,7 @@ async def test_two_hundred_runs_on_two_workers_do_everything_once(db):
         handles = [await starter.start(order, number, id=f"r{number}") for number in range(200)]
         async with working(db, order) as one, working(db, order) as two:
             for number, handle in enumerate(handles):
-                assert await handle.result(within=60) == f"made k{number} made a{number}"
+                assert await handle.result(within="60s") == f"made k{number} made a{number}"
             assert one._workers[0].claimed + two._workers[0].claimed == 200
     assert len(target.requests) == len(set(target.requests)) == len(target.objects) == 600
 
@@ -44,5 +47,18 @@ async def test_a_worker_that_keeps_losing_its_lease_does_nothing_twice(db):
                 await asyncio.sleep(0.1)
             for number, handle in enumerate(handles):
                 await reaches(two, f"r{number}", RunState.SUCCEEDED)
-                assert await handle.result(within=60) == f"made k{number} made a{number}"
+                assert await handle.result(within="60s") == f"made k{number} made a{number}"
     assert sorted(target.objects) == sorted(f"{kind}{number}" for kind in "kab" for number in range(50))
+
+
+@played
+async def test_an_app_that_works_already_refuses_a_second_worker_and_works_on(db):
+    async with working(db, order) as app:
+        with pytest.raises(Misuse, match="has a worker already"):
+            async with app.worker():
+                pass
+        assert await (await app.start(order, 1, id="r")).result()
+    async with App(db, workflows=[order]) as app:
+        for _ in range(2):
+            async with app.worker():
+                pass

@@ -5,10 +5,11 @@ Cancel, terminate and compensate have files of their own.
 
 import asyncio
 import json
+from datetime import timedelta
 
 import pytest
 
-from fencepost.core.errors import Misuse, RunFailed, RunHeld, VerbRefused
+from fencepost.core.errors import DeclarationError, Misuse, RunFailed, RunHeld, VerbRefused
 from fencepost.core.records import History
 from fencepost.core.records import Run as RunRecord
 from fencepost.core.states import OperationState, RunState
@@ -16,6 +17,7 @@ from fencepost.core.transitions import RUN, RunEvent
 from fencepost.effects.call import Call
 from fencepost.effects.declare import compute
 from fencepost.runtime import applicable, verbs
+from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import (
@@ -128,8 +130,10 @@ async def test_a_handle_of_a_run_that_was_held_waits_for_what_it_does_since(db):
             await handle.result()
         await verb(app, verbs.settle, "r", step="once", happened=True, result='"seen"')
         await gate.reached.wait()
-        with pytest.raises(TimeoutError):
-            await handle.result(within=0.1)
+        with pytest.raises(TimeoutError, match="is running after 100ms"):
+            await handle.result(within=timedelta(milliseconds=100))
+        with pytest.raises(DeclarationError, match="within is 20, which is not a duration"):
+            await handle.result(within=20)
         gate.opened.set()
         assert await handle.result() == "seen, made two"
 
@@ -171,22 +175,34 @@ async def test_what_happened_without_a_result_holds_the_run_until_somebody_gives
 
 
 @played
-async def test_a_verb_without_who_or_why_is_refused(db):
+async def test_a_verb_without_who_or_why_is_refused_with_a_row(db):
     async with working(db, three_steps) as app:
         await held(app)
         for missing in ({"by": " "}, {"reason": ""}):
             with pytest.raises(Misuse):
                 await verb(app, verbs.resume, "r", **missing)
-        assert rows(app) == []
+        assert rows(app) == [("resume", "refused")] * 2
+        assert "needs who does it and why" in app.store.audits("default", "r")[0].reason
 
 
 @played
-async def test_a_verb_on_a_step_that_does_not_exist_says_which_there_are(db):
+async def test_a_verb_on_a_step_that_does_not_exist_says_which_there_are_and_leaves_a_row(db):
     async with working(db, three_steps) as app:
         await held(app)
         with pytest.raises(Misuse) as refused:
             await verb(app, verbs.settle, "r", step="twice", happened=True)
         assert "once" in refused.value.hint
+        assert rows(app) == [("settle", "refused")]
+
+
+@played
+async def test_a_verb_from_an_app_that_lacks_the_effect_is_refused_with_a_row(db):
+    async with working(db, three_steps) as app:
+        await held(app)
+        async with App(db, workflows=[]) as other:
+            with pytest.raises(Misuse, match="no workflow of this app"):
+                await verb(other, verbs.settle, "r", step="once", happened=True)
+        assert rows(app) == [("settle", "refused")]
 
 
 @played

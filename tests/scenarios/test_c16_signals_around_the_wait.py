@@ -42,7 +42,7 @@ async def test_b_before_the_wait_is_reached_it_is_kept_and_satisfies_the_wait(db
         assert kept.state is SignalState.KEPT
     async with working(db, waits_between) as app:
         await app.signal("r", "end", "done", id="s2")
-        assert await (await app.handle("r")).result(within=20) == "early, done"
+        assert await (await app.handle("r")).result(within="20s") == "early, done"
         assert {state for state, _ in (await signals(app)).values()} == {SignalState.APPLIED}
 
 
@@ -56,7 +56,7 @@ async def test_c_while_an_earlier_step_runs_it_is_kept_and_satisfies_the_wait(db
         await app.signal("r", "word", "meanwhile", id="s1")
         gate.opened.set()
         await app.signal("r", "end", "done", id="s2")
-        assert await handle.result(within=20) == "meanwhile, done"
+        assert await handle.result(within="20s") == "meanwhile, done"
         assert target.objects == ["a", "after"]
 
 
@@ -68,7 +68,7 @@ async def test_d_sent_twice_it_is_taken_once(db):
         await app.signal("r", "word", "same", id="s1")
         await app.signal("r", "end", "done", id="s2")
         await app.signal("r", "end", "done", id="s2")
-        assert await handle.result(within=20) == "same, done"
+        assert await handle.result(within="20s") == "same, done"
         assert len(await signals(app)) == 2
         assert target.objects == ["a", "after"]
         with pytest.raises(VerbRefused, match="another name or value"):
@@ -85,7 +85,7 @@ async def test_e_after_the_wait_is_over_it_is_refused_as_not_waiting(db):
         with pytest.raises(VerbRefused, match="not waiting"):
             await app.signal("r", "word", "second", id="s2")
         await app.signal("r", "end", "done", id="s3")
-        assert await handle.result(within=20) == "first, done"
+        assert await handle.result(within="20s") == "first, done"
         state, reason = (await signals(app))["s2"]
         assert (state, reason) == (SignalState.REFUSED, "not waiting")
         with pytest.raises(VerbRefused, match="ended"):

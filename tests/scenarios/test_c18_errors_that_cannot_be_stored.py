@@ -91,7 +91,7 @@ def is_kept_whole(text):
 async def test_what_was_raised_after_the_effect_is_unresolved_and_the_effect_happens_once(db):
     async with working(db, keyed_run) as app:
         handle = await app.start(keyed_run, id="r")
-        assert await handle.result(within=20) == "made a"
+        assert await handle.result(within="20s") == "made a"
         assert (target.requests, target.objects) == (["a", "a"], ["a"])
         first = (await operation(app, "r", "keyed_and_raises")).observations[0]
         assert "Unstorable" in first.evidence

@@ -65,7 +65,7 @@ async def test_a_run_whose_code_changed_under_it_stops_before_any_further_effect
         assert target.requests == ["a", "b"]
     async with working(db, V1) as app:
         await app.resume("r", by="ann", reason="the old code is back")
-        assert await (await app.handle("r")).result(within=20) == "made c"
+        assert await (await app.handle("r")).result(within="20s") == "made c"
         assert target.requests == target.objects == ["a", "b", "c"]
 
 
@@ -75,11 +75,11 @@ async def test_a_run_is_pinned_to_its_version_and_new_runs_take_the_new_one(db):
     v2 = flow((a, "a2"), version=2)
     async with working(db, V1, v2) as app:
         await app.signal("r", "go", "on", id="s1")
-        assert await (await app.handle("r")).result(within=20) == "made c"
+        assert await (await app.handle("r")).result(within="20s") == "made c"
         assert target.requests == ["a", "b", "c"]
         newer = await app.start(v2, id="r2")
         await app.signal("r2", "go", "on", id="s1")
-        assert await newer.result(within=20) == "made c"
+        assert await newer.result(within="20s") == "made c"
         assert target.requests == ["a", "b", "c", "a2", "c"]
 
 
@@ -91,6 +91,6 @@ async def test_a_run_whose_version_nobody_knows_any_more_is_touched_by_nobody(db
         await app.signal("r", "go", "on", id="s1")
         other = await app.start(v2, id="r2")
         await app.signal("r2", "go", "on", id="s1")
-        assert await other.result(within=20) == "made c"
+        assert await other.result(within="20s") == "made c"
         assert (await app.show("r")).run.state is RunState.WAITING
         assert target.requests == ["a", "b", "a2", "c"]

@@ -32,7 +32,7 @@ async def test_the_run_stays_ended_and_the_late_result_is_evidence_and_can_be_co
 
         await until(known, "the late result to be taken in")
         with pytest.raises(RunTerminated):
-            await handle.result(within=20)
+            await handle.result(within="20s")
         assert (await app.show("r")).run.state is RunState.TERMINATED
         assert target.requests == ["a"], "nothing new after the decision"
         [row] = app.store.audits("default", "r")

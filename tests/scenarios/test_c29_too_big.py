@@ -62,7 +62,7 @@ async def test_a_result_too_big_to_keep_holds_the_run_and_is_not_fetched_again(d
         assert (done.state, len(done.attempts)) == ("succeeded", 1)
         assert (target.requests, target.objects) == (["a"], ["a"])
         await app.settle("r", step="returns_much", happened=True, result='"short"', by="ann", reason="read it there")
-        assert await handle.result(within=20) == "short"
+        assert await handle.result(within="20s") == "short"
         assert target.requests == ["a"]
 
 
@@ -95,4 +95,4 @@ async def test_a_signal_too_big_to_keep_is_refused_to_its_sender(db):
         with pytest.raises(ValueRefused, match=str(MIB)):
             await app.signal("r", "word", TOO_BIG, id="s1")
         await app.signal("r", "word", "short", id="s2")
-        assert await handle.result(within=20) == "short"
+        assert await handle.result(within="20s") == "short"

@@ -77,7 +77,7 @@ async def test_inside_its_window_the_same_key_is_sent_again(db):
         await reaches(app, "r", RunState.WAITING)
     clock.offset = 6 * MINUTE
     async with working(db, captures, clock=clock) as app:
-        assert await (await app.handle("r")).result(within=20) == "made a"
+        assert await (await app.handle("r")).result(within="20s") == "made a"
         assert (target.requests, target.objects) == (["a", "a"], ["a"])
 
 
@@ -92,7 +92,7 @@ async def test_where_it_can_be_asked_the_next_rung_is_taken(db):
     clock.offset = 20 * MINUTE
     target.keys.clear()
     async with working(db, captures_and_looks, clock=clock) as app:
-        assert await (await app.handle("r")).result(within=20) == "made a"
+        assert await (await app.handle("r")).result(within="20s") == "made a"
         assert (target.requests, target.objects) == (["a"], ["a"])
         assert target.looked == 2
 

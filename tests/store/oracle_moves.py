@@ -33,11 +33,12 @@ OPERATION = {
     "unknown": [("apply", "succeeded"), ("release", "reserved"), ("refuse", "failed"), ("lose", "unknown")],
     "succeeded": [("contradict", "succeeded")],
     "failed": [("retry", "reserved"), ("contradict", "failed")],
-    "cancelled": [("contradict", "cancelled")],
+    "cancelled": [("contradict", "cancelled"), ("reserve", "reserved")],
 }
 STEP = {
     "open": [("finish", "done"), ("fail", "failed"), ("cancel", "cancelled"), ("note", "open")],
     "failed": [("resume", "open")],
+    "cancelled": [("resume", "open")],
 }
 RUN = {
     "ready": ["held", "cancelling", "terminated"],

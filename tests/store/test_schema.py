@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from fencepost.core import states
+from fencepost.core.epoch import GENERATIONS_PER_SECOND
 from fencepost.store import queries
-from fencepost.store.batch import KINDS
 from fencepost.store.connection import StandardConnection
+from fencepost.store.groups import KINDS
 from fencepost.store.open import open_store
 from tests.store import build
 
@@ -106,3 +107,13 @@ def test_claims_read_no_table_from_end_to_end(tmp_path: Path) -> None:
         scans = [row[3] for row in plan if re.match(r"SCAN (run|lease|operation|step|signal)\b", row[3])]
         assert all("INDEX" in scan for scan in scans), (name, scans)
     connection.close()
+
+
+def test_the_base_of_an_epoch_is_cores() -> None:
+    written = [
+        text
+        for query in queries.load("sqlite").values()
+        for text in re.findall(r"max\(number\) \* (\d+)", query.statement)
+    ]
+    assert {int(text) for text in written} == {GENERATIONS_PER_SECOND}
+    assert len(written) == 4

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fencepost.cli import acting, contract, demonstrating, doctor, exits, looking, terminal, working
+from fencepost.cli import acting, contract, demonstrating, doctor, exits, looking, restoring, terminal, working
 from fencepost.cli.exits import Exit
 
 # `\b` keeps the lines of the paragraph that follows as they are.
@@ -51,6 +51,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     acting.terminate,
     contract.contract,
     doctor.doctor,
+    restoring.restored,
     demonstrating.demo,
 )
 """The commands in the order of `--help`, under their functions' names."""

@@ -19,6 +19,7 @@ from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppArgument, AsJson, Db, Namespace, NewId, json_value
 from fencepost.cli.printable import compact, counted, printable
+from fencepost.store.postgres_url import without_password
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
@@ -34,7 +35,9 @@ Input = Annotated[
 ]
 Principal = Annotated[str | None, typer.Option("--on-behalf-of", metavar="NAME", help="For whom the run acts.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for its result; some worker must be running.")]
-Within = Annotated[float | None, typer.Option("--within", metavar="SECONDS", help="With --wait: how long at most.")]
+Within = Annotated[
+    str | None, typer.Option("--within", metavar="DURATION", help="With --wait: how long at most, such as 20s or 5m.")
+]
 RunsMax = Annotated[int, typer.Option("--runs-max", min=1, help="Runs that it works on at a time.")]
 
 
@@ -61,6 +64,7 @@ def start(
 
     if within is not None and not wait:
         raise Usage("--within says how long --wait waits", hint="add --wait, or leave --within out")
+    _check_duration(within)
     found = app_for(app, db, namespace)
     declared = workflow_named(found, workflow)
     args, kwargs = arguments(declared, None if input is None else json_value(input, what="--input"))
@@ -143,6 +147,17 @@ def arguments(declared: Workflow[..., Any], value: Any) -> tuple[list[Any], dict
     return args, kwargs
 
 
+def _check_duration(within: str | None) -> None:
+    """Raise `Usage` for a time that cannot be read, before anything is started."""
+    from fencepost.core.duration import microseconds
+    from fencepost.core.errors import DeclarationError
+
+    try:
+        microseconds(within or "0s", what="--within")
+    except DeclarationError as error:
+        raise Usage(error.message, hint='write it as "20s", "15m" or "24h"') from error
+
+
 def _by_name(declared: Workflow[..., Any], names: list[str], value: Any) -> dict[str, Any]:
     if value is None and len(names) != 1:
         return {}
@@ -186,7 +201,9 @@ async def _work(app: App, runs_max: int) -> None:
         working = Worker(app.host, lease_length=lease.length, margin=lease.margin, runs_max=runs_max)
         _drain_on_signal(working)
         known = ", ".join(f"{name} {version}" for name, version in sorted(app.workflows))
-        terminal.remark(f"worker {os.getpid()} on {printable(app.url)}: {printable(known)} (Ctrl-C drains)")
+        terminal.remark(
+            f"worker {os.getpid()} on {printable(without_password(app.url))}: {printable(known)} (Ctrl-C drains)"
+        )
         await working.work()
         terminal.remark(f"worker {os.getpid()} has drained; it claimed a run {counted(working.claimed, 'time')}")
 

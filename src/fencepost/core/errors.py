@@ -28,9 +28,15 @@ class FencepostError(Exception):
         self.ids: dict[str, str] = dict(ids or {})
 
     def __str__(self) -> str:
-        about = ", ".join(f"{name}={value}" for name, value in self.ids.items())
+        # What the message names already, since it is another error's text, is not named twice.
+        unsaid = (one for name, value in self.ids.items() if not _is_named(one := f"{name}={value}", self.message))
+        about = ", ".join(unsaid)
         parts = [self.message, f"[{about}]" if about else "", self.hint and f"({self.hint})"]
         return " ".join(part for part in parts if part)
+
+
+def _is_named(what: str, message: str) -> bool:
+    return f"{what}," in message or f"{what}]" in message
 
 
 # -- you called it wrong ------------------------------------------------------------------------------------------
@@ -62,6 +68,10 @@ class VerbRefused(Misuse):
 
 class HistoryMismatch(Misuse):
     """The workflow's code asks for something else than its recorded history holds."""
+
+
+class MovesRefused(Misuse):
+    """The ledger refuses again and again what a run's own worker writes: its rows were changed by other hands."""
 
 
 class RepeatedEffect(Misuse):
@@ -127,6 +137,10 @@ class StoreBusy(StoreUnavailable):
 
 class StoreFailed(StoreUnavailable):
     """A sync or commit failed: what it wrote may or may not be on disk, so this process stops dispatching."""
+
+
+class LedgerWentBack(StoreUnavailable):
+    """The ledger is older than what this process has seen in it: it was restored, and nobody has said so yet."""
 
 
 # -- how a run ended ----------------------------------------------------------------------------------------------
@@ -219,6 +233,11 @@ class ErrorRecord:
     message: str
     traceback: str = ""
 
+    @property
+    def said(self) -> str:
+        """Name and text for people, the class without its module."""
+        return f"{self.class_name.rpartition('.')[2]}: {self.message}"
+
     def as_text(self) -> str:
         """JSON text for the ledger."""
         return json.dumps({"class": self.class_name, "message": self.message, "traceback": self.traceback})
@@ -243,7 +262,7 @@ class StepFailed(FencepostError):
     """
 
     def __init__(self, record: ErrorRecord, *, ids: Mapping[str, str] | None = None) -> None:
-        super().__init__(f"{record.class_name}: {record.message}", ids=ids)
+        super().__init__(record.said, ids=ids)
         self.record = record
         self.others: tuple[BaseException, ...] = ()
 

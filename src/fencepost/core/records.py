@@ -53,6 +53,9 @@ REPLAYED_FAILURE = "replayed failure"
 IN_PROGRESS = "in progress"
 """Kind: the target's word that it is still at work on this very key; costs no attempt."""
 
+LOST_TIME = "lost time"
+"""Kind: a dispatch may have been made in the time that a restored ledger has forgotten; costs no attempt."""
+
 STATEMENT = "statement"
 """Kind: what a person says happened, or did not."""
 
@@ -121,11 +124,14 @@ class Operation:
     def learn(self) -> None:
         """Take in what its observations say beside its row: a crash may have come before the move that says it too.
 
-        A reference that a body learnt in mid-call, and the look-ups: nobody may have asked more often than is counted.
+        A reference that a body learnt in mid-call; the look-ups, since nobody may have asked more often than is
+        counted; and the start of a time of which the ledger knows nothing, since a key's window counts from there.
         """
         for seen in self.observations:
             if seen.kind == REFERENCE and self.reference is None:
                 self.reference = json.loads(seen.evidence).get("reference")
+            elif seen.kind == LOST_TIME and self.first_dispatched_at is not None:
+                self.first_dispatched_at = min(self.first_dispatched_at, int(json.loads(seen.evidence)["lost_from"]))
         self.lookups = max(self.lookups, sum(seen.kind == LOOK_UP for seen in self.observations))
 
 

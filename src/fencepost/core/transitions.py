@@ -211,6 +211,7 @@ OPERATION = Table(
             _OE.CONTRADICT: _O.FAILED,
         },
         _O.CANCELLED: {
+            _OE.RESERVE: _O.RESERVED,  # its workflow asks for it after all
             _OE.TAKE_OVER: _O.CANCELLED,
             _OE.CANCEL: _O.CANCELLED,
             _OE.CONTRADICT: _O.CANCELLED,
@@ -322,7 +323,8 @@ STEP = Table(
         _S.OPEN: {_SE.FINISH: _S.DONE, _SE.FAIL: _S.FAILED, _SE.CANCEL: _S.CANCELLED},
         _S.DONE: {_SE.CANCEL: _S.DONE},
         _S.FAILED: {_SE.CANCEL: _S.FAILED, _SE.RESUME: _S.OPEN},
-        _S.CANCELLED: {_SE.CANCEL: _S.CANCELLED},
+        # Withdrawn by a completion that a resume has taken back, and asked for again.
+        _S.CANCELLED: {_SE.CANCEL: _S.CANCELLED, _SE.RESUME: _S.OPEN},
     },
 )
 

@@ -51,7 +51,7 @@ INTERRUPTED = SECOND // 2
 """Microseconds until a step whose worker may send nothing just now is looked at again."""
 
 _NOTE = "note"
-"""The event of a move that keeps a step open and only writes its tally down."""
+"""The event of a move that leaves a step's state and only writes its tally or its delivery down."""
 
 
 class RunBody(NamedTuple):
@@ -87,6 +87,10 @@ class StepEntry:
         self._is_new = is_new
         self._steps = steps
 
+    def is_withdrawn(self) -> bool:
+        """Whether nobody waits for the step any more; it may become so while its body runs."""
+        return self.record.state is StepState.CANCELLED
+
     def write(
         self,
         event: StepEvent | None,
@@ -117,6 +121,15 @@ class StepEntry:
         return MoveStep(
             self._run, self._owner.generation, record.position, expected.value, event.value if event else _NOTE,
             record.state.value, detail, result, error, delivered, due_at, now,
+        )  # fmt: skip
+
+    def deliver(self, number: int, now: int) -> Move:
+        """Give a closed position its place in the run's order of deliveries."""
+        record = self.record
+        record.delivered = number
+        return MoveStep(
+            self._run, self._owner.generation, record.position, record.state.value, _NOTE, record.state.value, None,
+            None, None, number, None, now,
         )  # fmt: skip
 
 
@@ -152,6 +165,8 @@ class Deliberation:
         while True:
             self.tally.attempts += 1
             sent: Sent = yield RunBody(record.position, self.tally.attempts)
+            if self.entry.is_withdrawn():
+                return Conclusion()  # its branch was cancelled meanwhile: the answer is nobody's
             if self.model is not None:
                 self.tally.endpoint = _endpoint(sent.evidence) or self.tally.endpoint
             came = self._returned(sent.value) if sent.error is None else self._raised(sent.error)
@@ -164,11 +179,15 @@ class Deliberation:
 
     def _recorded(self) -> Conclusion:
         """Closed already: hand on what is recorded."""
-        record = self.entry.record
+        record, at = self.entry.record, self.entry.record.closed_at or 0
+        moves: list[Move] = []
+        if not record.delivered and (number := self.delivery()) is not None:
+            # It ended when nobody waited for it, and what withdrew it was taken back.
+            moves.append(self.entry.deliver(number, self.clock.now()))
         if record.state is StepState.DONE:
-            return Concluded(at=record.closed_at or 0, payload=record.result)
+            return Concluded(moves, at=at, payload=record.result)
         error = ErrorRecord.of(Cancelled, record.state.value) if record.error is None else None
-        return Concluded(at=record.closed_at or 0, error=error or ErrorRecord.from_text(record.error or ""))
+        return Concluded(moves, at=at, error=error or ErrorRecord.from_text(record.error or ""))
 
     # -- what the body brought ------------------------------------------------------------------------------------
 

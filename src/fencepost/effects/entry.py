@@ -7,11 +7,14 @@ that make the same change durable. What to do next is decided in `core.recovery`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencepost.core.contract import Contract
+from fencepost.core.epoch import NOBODY, Epoch
+from fencepost.core.errors import ErrorRecord, Transient
+from fencepost.core.identity import canonical
 from fencepost.core.outcome import evidence_event, fold, operation_event
-from fencepost.core.records import Attempt, Observation, Operation
+from fencepost.core.records import LOST_TIME, Attempt, Observation, Operation
 from fencepost.core.recovery import may_try_again, unresolved_attempts
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome
 from fencepost.core.transitions import ATTEMPT, OPERATION, AttemptEvent, OperationEvent
@@ -65,6 +68,13 @@ class Result:
 
 
 _NOTHING = Result()
+_BUDGET_SPENT = ErrorRecord.of(
+    Transient, "the budget is spent: every attempt is proved not to have happened, and it allows no other"
+).as_text()
+"""Why an operation has failed where no attempt left an error: each was lost, and then proved not to have happened."""
+
+_KNOWN_FOR_GOOD = FINAL_OPERATION_STATES - {OperationState.CANCELLED}
+"""Nothing is ever sent from these; what was taken back may be asked for again, after the pause that it was in."""
 
 
 class Entry:
@@ -123,6 +133,27 @@ class Entry:
             attempt.span_ends_at,
         )
         return [dispatched] if attempt.number == 1 else [dispatched, self._insert_attempt(attempt)]
+
+    def suppose_lost(self, epoch: Epoch, now: int, *, new: bool) -> tuple[list[Move], list[Observe]]:
+        """Write down, before the first dispatch, that one may have been made in the time that the ledger has forgotten.
+
+        Its request may have left as late as the restore, its key have been used as early as the loss began, and its
+        token have been any of before. `new`: the operation has no row yet.
+        """
+        operation, owner = self.operation, self.owner
+        self.owner = Owner(NOBODY, owner.generation, owner.run_state)
+        if new:
+            row = OPERATION.row(None, Event.DISPATCH)
+            operation.state, operation.first_dispatched_at = row.to, epoch.began_at
+            moves: list[Move] = [self._insert(now, row.texts[2], self._attempt(epoch.began_at, epoch.base))]
+        else:
+            moves = self.dispatch(epoch.began_at, epoch.base)
+        self.owner = owner
+        moves.append(self.move(Event.LOSE, now))
+        evidence = canonical({"kind": LOST_TIME, "lost_from": epoch.lost_from, "restored_at": epoch.began_at})
+        seen = self.observe(Observation(LOST_TIME, None, evidence, now, attempt=1))
+        operation.learn()
+        return moves, [seen]
 
     # -- evidence -------------------------------------------------------------------------------------------------
 
@@ -205,6 +236,8 @@ class Entry:
         operation = self.operation
         row = OPERATION.row(operation.state, event)
         expected, event_text, to = row.texts
+        if event is Event.REFUSE and operation.error is None and outcome.error is None:
+            outcome = replace(outcome, error=_BUDGET_SPENT)
         self._becomes(row.to, now, outcome)
         return MoveOperation(
             operation.run,
@@ -228,7 +261,7 @@ class Entry:
         operation = self.operation
         operation.state = state
         operation.changed_at = now
-        operation.not_before = None if state in FINAL_OPERATION_STATES else outcome.not_before
+        operation.not_before = outcome.not_before if state not in _KNOWN_FOR_GOOD else None
         if outcome.result is not None:
             operation.result = outcome.result
         if outcome.error is not None:
@@ -246,7 +279,11 @@ class Entry:
 
     def withdraw(self, now: int) -> list[Move]:
         """Take a reserved operation back: nothing was sent, or every attempt is proved not applied."""
-        return [self.move(Event.CANCEL, now)]
+        return [self.move(Event.CANCEL, now, Result(not_before=self.operation.not_before))]
+
+    def ask_again(self, now: int) -> MoveOperation:
+        """Intend an operation again that was taken back; what it has used of its budget and its pause counts on."""
+        return self.move(Event.RESERVE, now, Result(not_before=self.operation.not_before))
 
     def postpone(self, until: int, now: int) -> MoveOperation:
         """Keep the state and write down when to go on."""

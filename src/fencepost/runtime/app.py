@@ -36,10 +36,10 @@ from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.api import NewRun, RunFilter
 from fencepost.store.journal import Journal
-from fencepost.store.open import open_store, wall_clock
+from fencepost.store.open import open_store
 
 if TYPE_CHECKING:
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 R = TypeVar("R")
 
@@ -54,7 +54,7 @@ class App:
     """One ledger and the workflows that may run on it.
 
     Args:
-        url: of the ledger, `sqlite:///file.db` or a path.
+        url: of the ledger: `sqlite:///file.db`, a path, or `postgresql://host/database`.
         workflows: those that this process can start and work on.
         targets: the outside systems by the name under which effects declare them.
         model: the endpoint of model steps; from the environment, or local rules, if not given.
@@ -78,6 +78,7 @@ class App:
         self.url = url
         self.namespace = check_name(namespace, what="namespace")
         self._host: Host | None = None
+        self._closed = False
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
         for declared in workflows:
             self.register(declared)
@@ -87,7 +88,8 @@ class App:
         check_margin(self._lease_length, self._margin)
         self._workers: list[Worker] = []
         self._watchers = Watchers()
-        self.clock = wall_clock
+        self.clock: Callable[[], int] | None = None
+        """Microseconds in place of the database's clock; for tests."""
         self.probe: Any = None
 
     def register(self, declared: Workflow[..., Any]) -> None:
@@ -125,7 +127,12 @@ class App:
         Raises:
             DeclarationError: an effect's contract has a blank.
             ForeignDatabase, StoreUnavailable: the ledger cannot be used; the hint says why.
+            Misuse: the app is closed.
         """
+        if self._closed:
+            raise Misuse(
+                f"the app on {self.url} is closed", hint="do this inside `async with app:`, or before app.close()"
+            )
         if self._host is None:
             self._refuse_blanks()
             store = open_store(self.url, clock=self.clock, probe=self.probe)
@@ -153,12 +160,13 @@ class App:
             )
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """The opened ledger's store."""
         return self.host.store
 
     async def close(self) -> None:
-        """Close the ledger, the doors and the threads."""
+        """Close the ledger, the doors and the threads. What is asked of the app later is refused."""
+        self._closed = True
         host, self._host = self._host, None
         if host is not None:
             await host.outside.aclose()
@@ -167,6 +175,7 @@ class App:
             host.store.close()
 
     async def __aenter__(self) -> Self:
+        self._closed = False
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -388,11 +397,21 @@ class App:
 
     @asynccontextmanager
     async def worker(self, *, runs_max: int = 1_000) -> AsyncIterator[Worker]:
-        """Work on runs of this app's workflows while inside; drain on the way out."""
+        """Work on runs of this app's workflows while inside; drain on the way out.
+
+        Raises:
+            Misuse: this app has a worker already; two would share a lease, and each believe the other's runs its own.
+            StoreUnavailable: the ledger refuses the worker's lease; after a failed sync also on the way out.
+        """
+        if self._workers:
+            raise Misuse(
+                "this app has a worker already",
+                hint="one worker lives many runs side by side (runs_max=); for another one make another App",
+            )
         worker = Worker(self.host, lease_length=self._lease_length, margin=self._margin, runs_max=runs_max)
-        async with worker.running():
-            self._workers.append(worker)
-            try:
+        self._workers.append(worker)
+        try:
+            async with worker.running():
                 yield worker
-            finally:
-                self._workers.remove(worker)
+        finally:
+            self._workers.remove(worker)

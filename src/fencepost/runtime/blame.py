@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from fencepost.core.errors import StepFailed
+from fencepost.core.errors import StepFailed, WaitExpired
 from fencepost.effects.failures import error_record
 
 
 def failure_text(error: BaseException) -> str:
-    """The error's record as JSON for the ledger, with the positions of the steps whose failures it consists of."""
-    record = json.loads(error_record(error).as_text())
+    """The error's record as JSON for the ledger, with the positions of the steps whose failures it consists of.
+
+    A step's failure that the workflow let through is recorded as what it was, not as the exception that carried it.
+    """
+    record = json.loads((error.record if isinstance(error, StepFailed) else error_record(error)).as_text())
     steps = list(dict.fromkeys(_positions(error)))
     return json.dumps({**record, "steps": steps} if steps else record)
 
@@ -28,6 +31,6 @@ def _positions(error: BaseException | None) -> Iterator[str]:
     """Also of a gather's other branches, and of what an error of the user's own was raised from."""
     while error is not None:
         for one in (error, *getattr(error, "others", ())):
-            if isinstance(one, StepFailed) and "step" in one.ids:
+            if isinstance(one, StepFailed | WaitExpired) and "step" in one.ids:
                 yield one.ids["step"]
         error = error.__cause__

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from fencepost.effects.entry import Entry
 
 
+_NOT_BEGUN = (OperationState.RESERVED, OperationState.CANCELLED)
+"""Of an operation in these states nothing is on its way; one that was taken back is asked for again."""
+
+
 class Blocked:
     """The effects of one run that wait. `operations` are all of the run's, `unfinished` are not final."""
 
@@ -37,7 +41,7 @@ class Blocked:
         if not self._unfinished:
             return False
         known = self._operations.get(ask.position)
-        if known is not None and known.state is not OperationState.RESERVED:
+        if known is not None and known.state not in _NOT_BEGUN:
             return False
         bound: Bound[Any] = ask.call  # type: ignore[assignment]  # the facade hands in bound steps
         return bool(in_the_way((entry.operation for entry in self._unfinished.values()), bound.effect.contract))

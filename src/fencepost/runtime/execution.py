@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.asks import (
@@ -27,7 +26,7 @@ from fencepost.core.driver import Driver
 from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
 from fencepost.core.records import History, Operation
-from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState
+from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState, StepState
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import work_out
 from fencepost.effects.entry import Entry, Owner
@@ -36,6 +35,7 @@ from fencepost.runtime.alarms import Alarms
 from fencepost.runtime.blocked import Blocked
 from fencepost.runtime.closing import close
 from fencepost.runtime.compensating import compensate
+from fencepost.runtime.fate import Fate
 from fencepost.runtime.guard import Driving
 from fencepost.runtime.intent import known_entry, new_entry, refused_by_policy
 from fencepost.runtime.lanes import Lanes
@@ -53,19 +53,6 @@ from fencepost.store.moves import Move, Observe
 if TYPE_CHECKING:
     from fencepost.runtime.host import Host
     from fencepost.runtime.workflow import Workflow
-
-
-class Fate(Enum):
-    """Why an execution ended in this process."""
-
-    GIVEN_UP = auto()
-    """It waits, is held, or has ended; the ledger says which."""
-
-    RELOAD = auto()
-    """The run changed under its owner (a cancel): load it again and go on."""
-
-    LOST = auto()
-    """Somebody else owns it."""
 
 
 class Execution:
@@ -106,6 +93,7 @@ class Execution:
         self._withdrawn: set[str] = set()
         self._lanes = Lanes()
         self._refusals = Refusals()
+        self._has_moved = False
         self.driver = Driver(
             workflow.start,
             history.run.input,
@@ -153,15 +141,18 @@ class Execution:
         if self._lanes.broken is not None:
             raise self._lanes.broken
         self._alarms.silence()
-        if self.refused is None and not self.changed:
-            await close(self)
-        await self._keep_what_was_refused()
-        if self.refused is None and self.changed:
-            await self.record([], [])
-            return Fate.RELOAD if self.refused is None else Fate.LOST
         if self.refused is None:
-            return Fate.GIVEN_UP
-        return Fate.RELOAD if self.refused is Answer.ILLEGAL else Fate.LOST
+            await (self.record([], []) if self.changed else close(self))
+        await self._keep_what_was_refused()
+        if self.refused is None:
+            return Fate.RELOAD if self.changed else Fate.GIVEN_UP
+        return Fate.LOST if self.refused is Answer.STALE else Fate.RELOAD
+
+    def why_refused(self) -> FencepostError | None:
+        """What to hold the run with if it is loaded again and again; None when this life has changed anything."""
+        if self.refused is None or self._has_moved:
+            return None
+        return self._refusals.error(self.refused, self.history.run)
 
     @property
     def delivered(self) -> int:
@@ -300,6 +291,8 @@ class Execution:
         """Lead one operation of the run as far as it goes now."""
         operation, effect = entry.operation, bound.effect
         position = operation.position
+        if self.host.lost_time is not None and not operation.attempts:
+            new = self._suppose_lost(entry, new=new)
         while position in self._led:  # noqa: ASYNC110 - rare, and an event for each step would cost all of them
             await asyncio.sleep(REST)
         scope = operation.scope if new else self.host.scope_of(effect)
@@ -316,8 +309,21 @@ class Execution:
             self.open.pop(position, None)
         return conclusion
 
+    def _suppose_lost(self, entry: Entry, *, new: bool) -> bool:
+        """Treat a first dispatch as one that may have been made in a lost time; whether it has no row even so."""
+        lost = self.host.lost_time = self.host.open_epoch()
+        if lost is None or entry.operation.state in FINAL_OPERATION_STATES:
+            return new
+        moves, seen = entry.suppose_lost(lost, self.host.now(), new=new)
+        self.moves += moves
+        self.observations += seen
+        return False
+
     async def _work_out(self, ask: StepAsk, bound: Bound[Any]) -> StepAsk | CompensateAsk | None:
         step = self.positions.steps.get(ask.position)
+        if step is not None and step.state is StepState.CANCELLED:
+            self.positions.reopen(step, self.host.now())
+            self.moves += self.positions.flush()
         run = self.history.run
         needs = work_out(
             step, bound, ask.position, run.no, self.owner, self.host, lambda: self._number_for(ask.position),
@@ -419,10 +425,12 @@ class Execution:
 
     def take(self, ticket: Ticket[Answer], answer: Answer) -> Answer:
         """Take in the journal's answer."""
-        if answer is not Answer.MOVED:
-            self.refused = answer
-            assert isinstance(ticket.entry, Group), "only groups are submitted here"
-            self._refusals.refuse(ticket.entry)
+        if answer is Answer.MOVED:
+            self._has_moved = True
+            return answer
+        self.refused = answer
+        assert isinstance(ticket.entry, Group), "only groups are submitted here"
+        self._refusals.refuse(ticket.entry)
         return answer
 
     def keep(self, moves: list[Move], observations: list[Observe]) -> Answer:

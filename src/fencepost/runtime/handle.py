@@ -10,6 +10,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from fencepost.core.duration import SECOND, microseconds, spelled
 from fencepost.core.errors import (
     CompensationIncomplete,
     ErrorRecord,
@@ -22,8 +23,10 @@ from fencepost.core.errors import (
 )
 from fencepost.core.records import Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
+from fencepost.runtime.blame import blamed
 
 if TYPE_CHECKING:
+    from fencepost.effects.declare import Duration
     from fencepost.effects.values import Door
     from fencepost.runtime.app import App
 
@@ -95,22 +98,23 @@ class Handle(Generic[R_co]):
         """What the ledger says now."""
         return (await self._app._find(self.id)).state  # noqa: SLF001 - app and handle are one thing in two files
 
-    async def result(self, *, within: float | None = None) -> R_co:
+    async def result(self, *, within: Duration | None = None) -> R_co:
         """Wait until the run has ended and return its result.
 
-        `within`: seconds; raises `TimeoutError` after that, which changes nothing for the run.
+        `within`: a duration, such as "20s"; raises `TimeoutError` after that, which changes nothing for the run.
 
         Raises:
             RunHeld: it waits for a person; the hint names the verbs.
             RunFailed, RunCancelled, RunTerminated, CompensationIncomplete: how else it ended.
         """
+        limit = None if within is None else microseconds(within, what="within")
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(None if limit is None else limit / SECOND):
                 run = await self._left()
         except TimeoutError:
             state = await self.state()
             raise TimeoutError(
-                f"run {self.id} is {state} after {within} s and goes on by itself (is a worker running?)"
+                f"run {self.id} is {state} after {spelled(limit or 0)} and goes on by itself (is a worker running?)"
             ) from None
         return self._read(run)
 
@@ -129,7 +133,7 @@ class Handle(Generic[R_co]):
     def _read(self, run: Run) -> R_co:
         ids = {"run": run.id}
         error = None if run.error is None else ErrorRecord.from_text(run.error)
-        told = f"{error.class_name}: {error.message}" if error is not None else ""
+        told = error.said if error is not None else ""
         match run.state:
             case RunState.COMPENSATED if run.result is None:
                 raise _without_result(run, told)
@@ -143,6 +147,7 @@ class Handle(Generic[R_co]):
                     ids=ids | ({"step": str(hold["step"])} if hold.get("step") else {}),
                 )
             case RunState.FAILED:
+                ids |= _step_blamed(run)
                 failed = RunFailed(told, hint="its effects stand; resume it after a fix, or compensate it", ids=ids)
                 raise failed from (None if error is None else StepFailed(error, ids=ids))
             case RunState.CANCELLED:
@@ -159,6 +164,12 @@ class Handle(Generic[R_co]):
             return None  # type: ignore[return-value]  # a workflow of another process, or one without result
         result: Any = self._results.decode(run.result)
         return result  # type: ignore[no-any-return]  # the door reads R
+
+
+def _step_blamed(run: Run) -> dict[str, str]:
+    """The step whose failure ended the run, where it is one."""
+    steps = blamed(run.error)
+    return {"step": steps.pop()} if len(steps) == 1 else {}
 
 
 def _without_result(run: Run, told: str) -> RunEnded:

@@ -12,14 +12,15 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fencepost.core.epoch import Epoch
 from fencepost.core.recovery import Moment
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
 from fencepost.runtime.handle import Watchers
+from fencepost.store.api import Store
 from fencepost.store.journal import Journal
-from fencepost.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from fencepost.runtime.lease import LeaseHolder
@@ -31,7 +32,7 @@ class Host:
     """The surroundings of every run in this process, and the clock by which its operations are led."""
 
     namespace: str
-    store: SqliteStore
+    store: Store
     journal: Journal
     lease: LeaseHolder
     outside: Outside
@@ -40,11 +41,24 @@ class Host:
     overdue: Overdue = field(default_factory=Overdue)
     draw: Callable[[], float] = random.random
     watchers: Watchers = field(default_factory=Watchers)
+    lost_time: Epoch | None = None
+    """The epoch of a restored ledger, until a person says that nothing more turns up from the time lost with it."""
 
     def __post_init__(self) -> None:
         # Asked several times per step: as functions of their own, and not through three methods.
         self.now = self.store.now
         self.boot_now = boot_now
+
+    def take_lease(self, lease: LeaseHolder) -> None:
+        """Begin a life under this lease, and learn whether the ledger has forgotten something."""
+        lease.take()
+        self.lease = lease
+        self.lost_time = self.open_epoch()
+
+    def open_epoch(self) -> Epoch | None:
+        """The epoch whose lost time a person has not closed, read from the ledger."""
+        epoch = self.store.epoch()
+        return epoch if epoch is not None and epoch.is_open else None
 
     def moment(self, owned_since: int, scope: str) -> Moment:
         """Now, for decisions; see `effects.perform.Clock`."""

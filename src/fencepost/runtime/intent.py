@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fencepost.core.errors import ErrorRecord, Permanent
+from fencepost.core.errors import ErrorRecord, HistoryMismatch, Permanent
 from fencepost.core.identity import KEY_SCHEME, operation_key
 from fencepost.core.records import Operation, Run
+from fencepost.core.refusal import PIN
 from fencepost.core.states import OperationState
 from fencepost.core.transitions import OperationEvent
 from fencepost.effects.declare import Bound
@@ -54,10 +55,25 @@ def new_entry(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> Entry:
 def known_entry(execution: Execution, bound: Bound[Any], operation: Operation) -> Entry:
     """The entry of an effect that has a row. What every attempt sends is the stored request, never the code's own.
 
-    They agree: the driver holds a run whose code asks for another.
+    They agree: the driver holds a run whose code asks for another. One that was taken back is intended again: nothing
+    of it is on its way, so it goes as a new one would, under its key and with what is left of its budget.
+
+    Raises:
+        HistoryMismatch: it was taken back under another version of its contract, which its key is made from.
     """
-    bound.args, bound.kwargs = bound.effect.arguments.decode(operation.request)
-    return Entry(operation, bound.effect.contract, execution.owner)
+    effect = bound.effect
+    bound.args, bound.kwargs = effect.arguments.decode(operation.request)
+    entry = Entry(operation, effect.contract, execution.owner)
+    if operation.state is OperationState.CANCELLED:
+        if operation.contract_version != effect.version:
+            raise HistoryMismatch(
+                f"the effect {effect.name!r} was taken back under version {operation.contract_version}, "
+                f"the code has {effect.version}",
+                hint=PIN,
+                ids={"run": execution.history.run.id, "step": operation.position},
+            )
+        execution.moves.append(entry.ask_again(execution.host.now()))
+    return entry
 
 
 def refused_by_policy(execution: Execution, entry: Entry, bound: Bound[Any]) -> Concluded | None:

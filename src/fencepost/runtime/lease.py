@@ -13,11 +13,12 @@ import threading
 from pathlib import Path
 
 from fencepost.core.duration import SECOND, spelled
-from fencepost.core.errors import DeclarationError, LeaseLost, StoreUnavailable
+from fencepost.core.epoch import Epoch
+from fencepost.core.errors import DeclarationError, LeaseLost, StoreFailed, StoreUnavailable
 from fencepost.core.records import Lease
 from fencepost.core.states import LeaseState
 from fencepost.effects.deadline import boot_now
-from fencepost.store.sqlite import SqliteStore
+from fencepost.store.api import Store
 
 RENEWALS_PER_LEASE = 3
 STALL_MAX = 5 * 60 * SECOND
@@ -40,7 +41,7 @@ class LeaseHolder:
     earlier than `margin` after the end.
     """
 
-    def __init__(self, store: SqliteStore, *, length: int, margin: int) -> None:
+    def __init__(self, store: Store, *, length: int, margin: int) -> None:
         self.store = store
         self.length = length
         self.margin = margin
@@ -49,6 +50,10 @@ class LeaseHolder:
         self.lost = False
         """Whether this life is over: expired by others, given up, or not renewed in time."""
         self._why_lost = ""
+        self.went_back = False
+        """Whether the ledger was restored under this life, and nobody has said so yet."""
+        self._renewed_at = 0
+        self._epoch: Epoch | None = None
         self._ticked_at = 0
         self._stall_allowed = SECOND
         self._stopping = threading.Event()
@@ -71,6 +76,8 @@ class LeaseHolder:
                 expires_at=now + self.length,
             )
         )
+        self._epoch = self.store.epoch()
+        self._renewed_at = now
         self._good_until = asked_at + self.length - self.margin
         self._ticked_at = asked_at
         self._thread = threading.Thread(target=self._renew_until_stopped, name="fencepost-lease", daemon=True)
@@ -121,11 +128,20 @@ class LeaseHolder:
         asked_at = boot_now()
         now = self.store.now()
         try:
-            renewed = self.store.renew_lease(self.id, now=now, expires_at=now + self.length)
+            seen = self._renewed_at
+            renewed = self.store.renew_lease(self.id, now=now, expires_at=now + self.length, seen=seen)
+            gone_back = not renewed and self.store.has_gone_back(self.id, seen) and self.store.epoch() == self._epoch
+        except StoreFailed as error:
+            self.give_up(f"the ledger failed: {error}")
+            return False
         except StoreUnavailable:
             return True  # tried again at the next turn; sends stop by themselves at the margin
         if renewed:
+            self._renewed_at = max(seen, now)
             self._good_until = asked_at + self.length - self.margin
+        elif gone_back:
+            self.went_back = True
+            self.give_up("the ledger is older than what this process has seen in it")
         else:
             self.give_up("the lease was expired by another process")
         return renewed

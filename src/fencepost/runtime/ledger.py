@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any, Self, TypeVar
 
-from fencepost.core.duration import SECOND, microseconds
 from fencepost.core.errors import InProgress, Misuse, RunFailed, StepFailed
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.outside import Target
@@ -64,6 +63,7 @@ class Ledger:
             RunHeld: its outcome is unknown and a person must settle it.
             InProgress: it is still being performed, here or elsewhere; ask again later.
             RunInputMismatch: the name was used with another request, or for another principal.
+            Misuse: the ledger is closed, or serves another event loop.
         """
         if not isinstance(bound, Bound) or not isinstance(bound.step, Effect):
             raise Misuse(
@@ -74,7 +74,7 @@ class Ledger:
         await self._work()
         handle = await self.app.start(declared, *bound.args, id=operation, on_behalf_of=on_behalf_of, **bound.kwargs)
         try:
-            return await handle.result(within=microseconds(within, what="within") / SECOND)  # type: ignore[no-any-return]  # the effect's R
+            return await handle.result(within=within)  # type: ignore[no-any-return]  # the effect's R
         except TimeoutError:
             raise InProgress(
                 f"{operation!r} is still being performed", hint="ask again later", ids={"operation": operation}
@@ -94,7 +94,11 @@ class Ledger:
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
-            await self._working.enter_async_context(self.app.worker())
+            try:
+                await self._working.enter_async_context(self.app.worker())
+            except BaseException:
+                self._loop = None  # or the next caller would wait for a worker that never began
+                raise
         elif self._loop is not loop:
             raise Misuse("a ledger serves one event loop", hint="open another for another loop, or use ledger.sync")
 
@@ -105,6 +109,7 @@ class Ledger:
         await self.app.close()
 
     async def __aenter__(self) -> Self:
+        await self.app.__aenter__()
         return self
 
     async def __aexit__(self, *exc: object) -> None:

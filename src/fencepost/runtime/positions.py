@@ -53,7 +53,10 @@ class Positions:
     # -- opening and closing ----------------------------------------------------------------------------------------
 
     def ask(self, ask: Ask, now: int) -> int | None:
-        """Open the row of a wait or sleep that has none yet; returns when it is due (store clock), if ever."""
+        """Open the row of a wait or sleep that has none yet; returns when it is due (store clock), if ever.
+
+        One that was withdrawn is opened again, with its whole time: a resume has taken back what withdrew it.
+        """
         if isinstance(ask, WaitAsk):
             spec = ask.spec
             assert isinstance(spec, WaitSpec), "the facade hands in its own specs"
@@ -65,6 +68,9 @@ class Positions:
         elif isinstance(ask, SleepAsk) and ask.position not in self.steps:
             self._open(_step(ask, now, due_at=ask.until))
         step = self.steps[ask.position]
+        if step.state is StepState.CANCELLED:
+            within = ask.duration if isinstance(ask, SleepAsk) else self._specs[ask.position].within
+            self.reopen(step, now, due_at=None if within is None else now + within)
         if step.state is not StepState.OPEN:
             return None
         self._waited_for[step.position] = step
@@ -88,6 +94,10 @@ class Positions:
         if step.state is StepState.OPEN:
             self._move(step, StepEvent.CANCEL, now)
         return True
+
+    def reopen(self, step: Step, now: int, *, due_at: int | None = None) -> None:
+        """Open a withdrawn position again."""
+        self._move(step, StepEvent.RESUME, now, due_at=due_at)
 
     def cancel_delivered(self, run: Run, number: int, now: int) -> str:
         """Record that the run's cancel reaches the workflow at this place in the order; returns its reason."""
@@ -161,15 +171,18 @@ class Positions:
         result: str | None = None,
         error: str | None = None,
         delivered: int | None = None,
+        due_at: int | None = None,
     ) -> None:
         expected = step.state
         step.state = STEP.after(expected, event)
         self._waited_for.pop(step.position, None)
-        step.result, step.error, step.delivered, step.closed_at = result, error, delivered, now
+        step.result, step.error, step.delivered = result, error, delivered
+        step.closed_at = None if step.state is StepState.OPEN else now
+        step.due_at = step.due_at if due_at is None else due_at
         self._moves.append(
             MoveStep(
                 self._run, self._owner.generation, step.position, expected.value, event.value, step.state.value,
-                None, result, error, delivered, None, now,
+                None, result, error, delivered, due_at, now,
             )
         )  # fmt: skip
 

@@ -12,10 +12,15 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from fencepost.core.contract import Contract
+from fencepost.core.errors import MovesRefused
+from fencepost.core.records import Run
 from fencepost.runtime.late import reports_in, take_in
 from fencepost.store.api import Answer, Group, Store
 from fencepost.store.journal import Journal
 from fencepost.store.moves import DispatchOperation, Move, MoveRun, NewAttempt, NewOperation
+
+_NAMED_MAX = 5
+"""So many refused moves are named to a person; the first of them is most often the one."""
 
 _BEGINNINGS = (NewOperation, DispatchOperation, NewAttempt, MoveRun)
 
@@ -38,13 +43,23 @@ class Refusals:
         if group.moves or group.observations:
             self._unsent.append(group)
 
+    def error(self, answer: Answer, run: Run) -> MovesRefused:
+        """What to tell a person of a run whose moves are refused however often it is loaded."""
+        moves = self._refused[0].moves if self._refused else []
+        wanted = ", ".join(_named(move) for move in moves[:_NAMED_MAX]) or "what it wrote"
+        return MovesRefused(
+            f"the ledger refused it as {answer}, although this worker owns the run: {wanted}",
+            hint="a row was changed by other hands, or this is a fault of Fencepost; resume it once that is mended",
+            ids={"run": run.id},
+        )
+
     async def keep(
         self, answer: Answer, journal: Journal, store: Store, contract_of: Callable[[str], Contract]
     ) -> None:
         """Keep what is in them; `answer` is the first refusal, `contract_of` gives the contract of a position."""
         for group in self._refused:
             results = Group(group.run, group.generation, results_in(group))
-            is_kept = answer is Answer.ILLEGAL and await journal.submit(results) is Answer.MOVED
+            is_kept = answer is not Answer.STALE and await journal.submit(results) is Answer.MOVED
             if not is_kept:
                 await _report(group, store, contract_of)
         for group in self._unsent:
@@ -56,6 +71,11 @@ class Refusals:
 def results_in(group: Group) -> list[Move]:
     """What a group had to say before the first thing that it wanted to begin: it may stand without the rest."""
     return list(takewhile(lambda move: not isinstance(move, _BEGINNINGS), group.moves))
+
+
+def _named(move: Move) -> str:
+    at = getattr(move, "position", None) or getattr(move, "step", None) or getattr(move, "id", None)
+    return type(move).__name__ + ("" if at is None else f" at {at!r}")
 
 
 async def _report(group: Group, store: Store, contract_of: Callable[[str], Contract]) -> None:

@@ -161,7 +161,9 @@ async def _expiring(wait: Awaitable[R], name: str) -> R:
         return await wait
     except StepFailed as error:
         if error.record.class_name == EXPIRED.class_name:
-            raise WaitExpired(f"nothing came for {name!r} in time", hint="signal it earlier, or wait longer") from None
+            raise WaitExpired(
+                f"nothing came for {name!r} in time", hint="signal it earlier, or wait longer", ids=error.ids
+            ) from None
         raise
 
 

@@ -1,12 +1,14 @@
 """What a person may do to a run: each verb one transaction, with the guards that automatic recovery obeys, audited.
 
 A verb reads the run under the write lock, checks the law and the row version the person saw, changes it and writes one
-audit row, all at once. A verb that does not apply raises `VerbRefused`, changes nothing, and leaves a row too. Screens
+audit row, all at once. A verb that does not apply raises `VerbRefused`, changes nothing, and leaves a row too, as does
+one that was called wrongly. Screens
 and the command line call these functions and no others; the states are in `core.transitions`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import FencepostError, Misuse, ValueRefused, VerbRefused
 from fencepost.core.identity import canonical
-from fencepost.core.records import ASK_AGAIN, STATEMENT, History, Observation, Operation, Run
+from fencepost.core.records import ASK_AGAIN, STATEMENT, History, Observation, Operation, Run, Step
 from fencepost.core.recovery import Moment, absence_is_proof, span_remaining
 from fencepost.core.states import OperationState, RunState, StepState
 from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
@@ -31,7 +33,7 @@ from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
     from fencepost.runtime.app import App
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 _PERSON = "a person"
 
@@ -45,7 +47,7 @@ class Deed:
 
 
 def _perform(
-    store: SqliteStore,
+    store: Store,
     run: Run,
     verb: str,
     *,
@@ -57,10 +59,10 @@ def _perform(
     override: bool = False,
 ) -> History:
     """Carry out one verb with its audit row; a refusal is audited as such, and so is an override of the law."""
-    if not by.strip() or not reason.strip():
-        raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"run": run.id})
 
     def decision(history: History, now: int) -> Any:
+        if not by.strip() or not reason.strip():
+            raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"run": run.id})
         if version is not None and version != history.run.version:
             raise VerbRefused(
                 "the run has changed since you looked at it", hint="look again, then decide", ids={"run": run.id}
@@ -78,7 +80,7 @@ def _perform(
 
     try:
         return store.decide(run.no, decision)
-    except VerbRefused as refused:
+    except Misuse as refused:
         history = store.load(run.no)
         step, item = operation or (None, None)
         same = audit.summary(history.run)
@@ -120,7 +122,8 @@ def resume(app: App, run: Run, *, by: str, reason: str, version: int | None = No
     """Let a held or failed run go on.
 
     A held run does what it was doing; an operation that failed for good raises its error inside the workflow. Of a
-    failed run the answers whose errors ended it are taken back and asked for again, after the code was mended.
+    failed run the answers whose errors ended it are taken back and asked for again, after the code was mended; a wait
+    that expired gets its whole time once more.
     """
 
     def deed(history: History, now: int) -> Deed:
@@ -228,7 +231,7 @@ def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None 
     return _perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
 
 
-def hold_for_error(store: SqliteStore, run: Run, error: Exception) -> None:
+def hold_for_error(store: Store, run: Run, error: Exception) -> None:
     """Hold a run that this process owns and cannot live; no person did it, so no audit row."""
     step = error.ids.get("step", "") if isinstance(error, FencepostError) else ""
     hold = canonical({"reason": type(error).__name__, "step": step, "detail": error_record(error).message})
@@ -352,14 +355,8 @@ def _take_back(app: App, history: History, now: int) -> list[Move]:
     moves: list[Move] = []
     for step in history.steps:
         meant = step.position in ended_by or step.delivered == last
-        if meant and step.delivered and step.state is StepState.FAILED and step.kind != "wait":
-            to = STEP.after(step.state, StepEvent.RESUME)
-            moves.append(
-                MoveStep(
-                    history.run.no, history.run.generation, step.position, step.state.value, StepEvent.RESUME.value,
-                    to.value, canonical({"replaced": step.error}), None, None, 0, None, now,
-                )
-            )  # fmt: skip
+        if meant and step.delivered and step.state is StepState.FAILED:
+            moves.append(_opened_again(history.run, step, now))
     for operation in history.operations:
         meant = operation.position in ended_by or operation.delivered == last
         if meant and operation.delivered and operation.state is OperationState.FAILED:
@@ -367,6 +364,17 @@ def _take_back(app: App, history: History, now: int) -> list[Move]:
             operation.budget_from = now
             moves.append(entry.move(OperationEvent.RETRY, now, Result(delivered=0)))
     return moves
+
+
+def _opened_again(run: Run, step: Step, now: int) -> MoveStep:
+    """Open a failed step again. A wait gets its whole time once more; what else its row says of it stays."""
+    detail: dict[str, Any] = json.loads(step.detail or "{}") if step.kind == "wait" else {}
+    within = detail.get("within")
+    to = STEP.after(step.state, StepEvent.RESUME)
+    return MoveStep(
+        run.no, run.generation, step.position, step.state.value, StepEvent.RESUME.value, to.value,
+        canonical(detail | {"replaced": step.error}), None, None, 0, None if within is None else now + within, now,
+    )  # fmt: skip
 
 
 def _after(run: Run, moves: list[Move]) -> Run:

@@ -15,27 +15,35 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fencepost.core.duration import SECOND
-from fencepost.core.errors import FencepostError, LeaseLost, StoreFailed, StoreUnavailable
+from fencepost.core.errors import FencepostError, LeaseLost, LedgerWentBack, StoreFailed, StoreUnavailable
 from fencepost.core.records import History, Run
 from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.effects.deadline import boot_now
 from fencepost.runtime import guard
-from fencepost.runtime.execution import Execution, Fate
+from fencepost.runtime.execution import Execution
+from fencepost.runtime.fate import Fate
 from fencepost.runtime.lease import LeaseHolder
 
 if TYPE_CHECKING:
     from fencepost.runtime.host import Host
+    from fencepost.store.changes import Changes
 
 LOG = logging.getLogger("fencepost.worker")
 
 PULSE = 0.05
-"""Seconds between two looks for changes by other processes; one look costs a few microseconds."""
+"""Seconds between two claims while there is more to claim than room."""
 
 COLLECTOR_THRESHOLD = 10_000
 """New containers before the collector looks at the youngest ones; Python's own default is 700."""
 
 RUNS_MAX = 1_000
 """Runs that one worker lives at a time; one that waits costs a row, not a place."""
+
+RELOADS_MAX = 5
+"""So many lives in a row that changed nothing because the ledger refused their moves, and a person is asked.
+
+One is enough after a cancel or late evidence; the others are for what may come in the same moment.
+"""
 
 
 def quiet_collector() -> None:
@@ -64,7 +72,8 @@ class Worker:
         self._stopping = False
         self._lives: dict[int, Execution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._mark = -1
+        self._changes: Changes = host.store.changes(self._hear)
+        self._told = False
         self.claimed = 0
 
     # -- for the app ------------------------------------------------------------------------------------------------
@@ -92,6 +101,11 @@ class Worker:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
 
+    def _hear(self) -> None:
+        """Another process has changed the ledger; from any thread."""
+        self._told = True
+        self.wake()
+
     def has_room(self) -> bool:
         """Whether a run started now may be lived here at once."""
         return (
@@ -114,11 +128,16 @@ class Worker:
         try:
             while not self._stopping:
                 await self._turn()
+        except Exception as error:
+            # Said now: whoever entered `running` hears of it only on the way out.
+            LOG.critical("this worker has ended, and its process sends nothing more: %s", error)
+            raise
         finally:
             for execution in self._lives.values():
                 execution.draining = True
             if self._tasks:
                 await asyncio.wait(self._tasks)
+            self._changes.close()
             await asyncio.to_thread(self.host.lease.end)
 
     def _begin_life(self) -> None:
@@ -126,7 +145,7 @@ class Worker:
         guard.install()
         if self.host.lease.is_over:  # of an earlier worker of this process
             self.host.lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
-        self.host.lease.take()
+        self.host.take_lease(self.host.lease)
         self._loop = asyncio.get_running_loop()
 
     async def _turn(self) -> None:
@@ -138,7 +157,7 @@ class Worker:
         except LeaseLost as error:
             self.host.lease.give_up(str(error))
             return
-        except StoreFailed:
+        except (StoreFailed, LedgerWentBack):
             raise
         except StoreUnavailable as error:
             LOG.warning("the ledger cannot be reached: %s", error)
@@ -153,7 +172,7 @@ class Worker:
             due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
             now = store.now()
             if due is None or due > now:
-                return 1.0 if due is None else min(1.0, (due - now) / SECOND)
+                return self._pause(due)
             claimed = await asyncio.to_thread(
                 store.claim, self.host.lease.id, kinds, namespace=namespace, now=now, margin=self._margin, limit=room
             )
@@ -162,8 +181,11 @@ class Worker:
                 self._begin(run, None)
             if len(claimed) == room:
                 return PULSE
-        due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
-        return 1.0 if due is None else min(1.0, max(0.0, (due - store.now()) / SECOND))
+        return self._pause(store.next_wake(kinds, namespace=namespace, margin=self._margin))
+
+    def _pause(self, due: int | None) -> float:
+        rest = self._changes.pause_max
+        return rest if due is None else min(rest, max(0.0, (due - self.host.store.now()) / SECOND))
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep until `seconds` are over, this process wakes us, or another process has changed the ledger."""
@@ -172,19 +194,28 @@ class Worker:
             self.host.lease.tick(self._longest_step())
             try:
                 # First wait, then look: our own commits change the ledger too, and are no reason to look at once.
-                await asyncio.wait_for(self._woken.wait(), min(left, PULSE))
+                await asyncio.wait_for(self._woken.wait(), min(left, self._changes.pulse))
             except TimeoutError:
                 if not self._changed():
                     continue
+            else:
+                if self._told:
+                    self._told = False
+                    self._changed()
             break
         self._woken.clear()
 
     def _changed(self) -> bool:
-        mark = self.host.store.change_mark()
-        if mark == self._mark:
+        if not self._changes.look():
             return False
-        self._mark = mark
-        for run in self.host.store.signalled(self.host.lease.id):
+        try:
+            signalled = self.host.store.signalled(self.host.lease.id)
+        except StoreFailed:
+            raise
+        except StoreUnavailable as error:
+            LOG.warning("the ledger cannot be reached: %s", error)
+            return True  # the next claim says more
+        for run in signalled:
             execution = self._lives.get(run)
             if execution is not None:
                 execution.notice()
@@ -194,11 +225,15 @@ class Worker:
         """The lease is lost: let what is in flight report as evidence, then begin again under a new lease."""
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self.host.lease.went_back:
+            raise LedgerWentBack(
+                "the ledger is older than what this worker has seen in it: it was restored from a backup",
+                hint="run `fencepost restored`, then start the workers again",
+            )
         # Given back, or the thread that renews it would keep its runs from everybody.
         await asyncio.to_thread(self.host.lease.end)
         lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
-        await asyncio.to_thread(lease.take)
-        self.host.lease = lease
+        await asyncio.to_thread(self.host.take_lease, lease)
 
     def _longest_step(self) -> int:
         return max((execution.longest_step() for execution in self._lives.values()), default=SECOND)
@@ -212,23 +247,9 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
 
     async def _live(self, run: Run, history: History | None) -> None:
-        owned_since = boot_now()
         left: Run | None = None
         try:
-            while True:
-                loaded = history if history is not None else self.host.store.load(run.no)
-                history = None
-                if loaded.run.lease != self.host.lease.id or loaded.run.generation != run.generation:
-                    return
-                workflow = self.host.workflows[(run.workflow, run.workflow_version)]
-                execution = Execution(self.host, workflow, loaded, owned_since)
-                execution.draining = self._stopping
-                self._lives[run.no] = execution
-                fate = await execution.live()
-                if fate is Fate.GIVEN_UP:
-                    left = execution.history.run
-                if fate is not Fate.RELOAD:
-                    return
+            left = await self._live_until_left(run, history)
         except StoreUnavailable as error:
             # Nothing more is sent under this lease; whoever claims the run next finds everything in the ledger.
             LOG.warning("run %s is given up: %s", run.id, error)
@@ -243,9 +264,36 @@ class Worker:
             if was_full or left is None or left.state not in FINAL_RUN_STATES:
                 self._woken.set()
 
+    async def _live_until_left(self, run: Run, history: History | None) -> Run | None:
+        """Live the run, loading it again where the ledger says something else; how it is left, None: not by us."""
+        owned_since = boot_now()
+        in_vain = 0
+        while True:
+            loaded = history if history is not None else self.host.store.load(run.no)
+            history = None
+            if loaded.run.lease != self.host.lease.id or loaded.run.generation != run.generation:
+                return None
+            workflow = self.host.workflows[(run.workflow, run.workflow_version)]
+            execution = Execution(self.host, workflow, loaded, owned_since)
+            execution.draining = self._stopping
+            self._lives[run.no] = execution
+            fate = await execution.live()
+            if fate is not Fate.RELOAD:
+                return execution.history.run if fate is Fate.GIVEN_UP else None
+            refused = execution.why_refused()
+            in_vain = 0 if refused is None else in_vain + 1
+            if refused is not None and in_vain > RELOADS_MAX:
+                raise refused
+
     def _hold(self, run: Run, error: Exception) -> None:
         """Hold a run that could not be lived; whatever of it was in flight is unknown to whoever goes on."""
         from fencepost.runtime.verbs import hold_for_error
 
         LOG.warning("run %s is held: %s", run.id, error, exc_info=None if isinstance(error, FencepostError) else error)
-        hold_for_error(self.host.store, run, error)
+        try:
+            hold_for_error(self.host.store, run, error)
+        except FencepostError as refused:
+            # Owned and not lived until the lease is over; who claims it then tries again.
+            LOG.exception("run %s could not be held", run.id)
+            if isinstance(refused, StoreUnavailable):
+                self.host.lease.give_up(f"the ledger failed: {refused}")

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import Audit, History, Lease, Run, Signal
+from fencepost.store.changes import Changes
 from fencepost.store.moves import Move, Observe
+
+R = TypeVar("R")
 
 
 class Answer(StrEnum):
@@ -82,10 +86,10 @@ class RunFilter(NamedTuple):
 
 
 class Prepared(Protocol):
-    """Groups that are written and not yet committed."""
+    """Groups that are written, or ready to be sent, and not yet committed."""
 
-    def commit(self) -> list[Answer | Started | ValueRefused]:
-        """Make them durable, on any thread; see `Store.commit`."""
+    def commit(self, *, patience: float) -> list[Answer | Started | ValueRefused]:
+        """Make them durable, on any thread; see `Store.commit`. Raises `StoreBusy` to be called again."""
 
 
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
@@ -93,6 +97,9 @@ Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Seq
 
 class Store(Protocol):
     """One ledger. Each verb is one transaction; every call may raise `StoreUnavailable`."""
+
+    probe: Callable[[str], None] | None
+    """Called at fault points; see `faultpoints`."""
 
     def now(self) -> int:
         """The database's clock, microseconds since the Unix epoch; settable in tests."""
@@ -103,8 +110,26 @@ class Store(Protocol):
     def take_lease(self, lease: Lease) -> None:
         """Insert a live lease."""
 
-    def renew_lease(self, lease: str, *, now: int, expires_at: int) -> bool:
-        """Extend a live lease; False when it is expired or ended: nothing can undo that."""
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
+        """Extend a live lease; False when it is expired or ended: nothing can undo that.
+
+        False too when its last renewal is older than `seen`, the one that its owner remembers.
+        """
+
+    def has_gone_back(self, lease: str, seen: int) -> bool:
+        """Whether the ledger no longer knows of this lease's renewal at `seen`: it was restored from a backup."""
+
+    def epoch(self) -> Epoch | None:
+        """The epoch that the ledger is in; None if it was never restored."""
+
+    def begin_epoch(self, audit: Callable[[Epoch], Audit]) -> Epoch:
+        """Begin the next epoch after a restore: every generation, token and lease of before is void.
+
+        The audit row that `audit` makes is appended in the same commit.
+        """
+
+    def close_lost_span(self, audit: Callable[[Epoch], Audit]) -> Epoch | None:
+        """Note that nothing more will turn up from the time lost with a restore; None: there is no open span."""
 
     def end_lease(self, lease: str, *, now: int) -> bool:
         """Give a live lease back. Its runs can be claimed at once."""
@@ -167,8 +192,15 @@ class Store(Protocol):
     def leases(self) -> list[Lease]:
         """Every lease that is live or still owns a run, newest first."""
 
-    def change_mark(self) -> int:
-        """A number that changes when another connection has written; cheap enough to ask often."""
+    def changes(self, told: Callable[[], None]) -> Changes:
+        """Listen for what other processes write; `told` may be called at any time, from any thread. See `changes`."""
+
+    def transact(self, work: Callable[[Any], tuple[R, Sequence[Move]]]) -> R:
+        """Let `work` write through the database's own connection, then make its moves; one commit.
+
+        Raises what the work raises, and `NotOwner` when a move is refused; then nothing is changed. Raises
+        `StoreFailed` when it is not known whether the commit is on disk.
+        """
 
     def commit(self, entries: Sequence[Group | NewRun], *, patience: float) -> list[Answer | Started | ValueRefused]:
         """Commit groups in one transaction; what became of each, or why the database cannot hold it.
@@ -178,7 +210,7 @@ class Store(Protocol):
         """
 
     def prepare(self, entries: Sequence[Group | NewRun], *, patience: float) -> Prepared:
-        """Do what `commit` does up to the commit itself. The write lock is held until `Prepared.commit`."""
+        """Do what `commit` does up to the commit itself. A write lock is held until `Prepared.commit`."""
 
     def close(self) -> None:
         """Close every connection."""

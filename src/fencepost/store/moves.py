@@ -207,7 +207,7 @@ class OpenStep(NamedTuple):
 class MoveStep(NamedTuple):
     """Lead a step from `expected` to `to`. None keeps detail, result, error, delivered and due_at as they are.
 
-    With `expected` and `to` both "open" it notes `detail` or `due_at` of an open step. Done clears the error.
+    With `expected` and `to` the same it only notes what is given: a tally, a time, a delivery. Done clears the error.
     """
 
     run: int

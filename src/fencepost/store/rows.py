@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fencepost.core.epoch import Epoch
 from fencepost.core.records import (
     Attempt,
     Audit,
@@ -82,6 +83,11 @@ def lease(row: Row) -> Lease:
     values = list(row)
     values[5] = _LEASE[values[5]]
     return Lease(*values)
+
+
+def epoch(found: list[Row]) -> Epoch | None:
+    """The rows of `current_epoch`: one, or none."""
+    return Epoch(*found[0]) if found else None
 
 
 def audit(row: Row) -> Audit:

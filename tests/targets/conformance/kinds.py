@@ -15,7 +15,7 @@ import httpx2
 import sqlalchemy
 
 from fencepost.targets import ConsulFence, DynamoFence, EtcdFence, Fence, HttpFence, ObjectFence, SqlFence
-from tests.services import aws
+from tests.services import aws, wanted
 from tests.targets import servers
 
 Pause = Callable[[], None]
@@ -255,5 +255,5 @@ CONSUL = "CONSUL_HTTP_ADDR"
 
 def every() -> list[str]:
     """The kinds that are asked for here."""
-    wanted = SERVICES if os.environ.get("FENCEPOST_TEST_SERVICES") else ()
-    return [*LOCAL, *wanted, *(["consul"] if os.environ.get(CONSUL) else [])]
+    real = SERVICES if wanted.are_wanted() else ()
+    return [*LOCAL, *real, *(["consul"] if os.environ.get(CONSUL) else [])]

@@ -226,7 +226,7 @@ def booking(place, resource, told, *, fence=None):
 def play(folder, pay, account):
     async def to_the_end():
         async with App(f"sqlite:///{folder}/ledger.db", workflows=[pay]) as app, app.worker():
-            return await (await app.start(pay, account, id="run-1")).result(within=60)
+            return await (await app.start(pay, account, id="run-1")).result(within="60s")
 
     return asyncio.run(to_the_end())
 

@@ -8,7 +8,13 @@ VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewe
 -- name: renew_lease
 -- Extend a live lease; one that is over stays over. `renewed_at` never goes back: `latest_time` reads the clock's highest
 -- reading there, after everything else was written by a clock that has been set back.
-UPDATE lease SET renewed_at = max(renewed_at, :now), expires_at = :expires_at WHERE id = :lease AND state = 'live';
+-- A ledger that is older than what its owner has seen in it (`seen`, its last renewal) was restored.
+UPDATE lease SET renewed_at = max(renewed_at, :now), expires_at = :expires_at
+WHERE id = :lease AND state = 'live' AND renewed_at >= :seen;
+
+-- name: lease_since
+-- Whether the ledger still knows of this lease what its owner has seen in it.
+SELECT 1 FROM lease WHERE id = :lease AND renewed_at >= :seen;
 
 -- name: end_lease
 -- Give a live lease back.

@@ -7,7 +7,8 @@ INSERT INTO run (
     wake_at, parent, created_at, changed_at
 ) VALUES (
     :namespace, :id, :workflow, :workflow_version, :principal, :input, :fingerprint,
-    CASE WHEN :lease IS NULL THEN 'ready' ELSE 'running' END, :lease IS NOT NULL, 0, :lease,
+    CASE WHEN :lease IS NULL THEN 'ready' ELSE 'running' END,
+    coalesce((SELECT max(number) * 1048576 FROM epoch), 0) + (:lease IS NOT NULL), 0, :lease,
     CASE WHEN :lease IS NULL THEN :wake_at END, :parent, :at, :at
 ) ON CONFLICT (namespace, id) DO NOTHING;
 

@@ -11,7 +11,15 @@ CREATE TABLE meta (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (name, value) VALUES ('marker', 'fencepost ledger'), ('schema', '1'), ('epoch', '0');
+INSERT INTO meta (name, value) VALUES ('marker', 'fencepost ledger'), ('schema', '1');
+
+-- A life of the ledger since a restore; what happened between `lost_from` and `began_at` may be missing.
+CREATE TABLE epoch (
+    number INTEGER PRIMARY KEY,
+    lost_from INTEGER NOT NULL,
+    began_at INTEGER NOT NULL,
+    closed_at INTEGER
+) STRICT;
 
 -- One worker life's claim to be alive; never reused.
 CREATE TABLE lease (
