@@ -20,7 +20,7 @@ from fencepost import (
     workflow,
 )
 
-ROUNDS = 15
+ROUNDS = 10
 
 
 def test_what_was_written_under_a_lower_token_is_seen_after_the_raise(place, resource):
@@ -135,9 +135,12 @@ class Racer(Thread):
             self.error = error
 
 
-def test_of_a_raise_and_a_write_at_once_never_both_win(place, resource):
+@pytest.mark.parametrize("known", [False, True], ids=["of a new resource", "of a known resource"])
+def test_of_a_raise_and_a_write_at_once_never_both_win(place, resource, known):
     for number in range(ROUNDS):
         raced = f"{resource}-{number}"
+        if known:
+            place.write(raced, 1, "first")
         start = Barrier(2)
         writer = Racer(lambda: (start.wait(), place.write(raced, 1, "old")))  # noqa: B023 - joined in the same round
         start.wait()
@@ -152,8 +155,11 @@ def test_of_a_raise_and_a_write_at_once_never_both_win(place, resource):
         assert not was_there or not isinstance(writer.error, FenceRefused)
 
 
-def test_a_writer_paused_in_the_middle_is_seen_or_refused(place, resource):
+@pytest.mark.parametrize("known", [False, True], ids=["of a new resource", "of a known resource"])
+def test_a_writer_paused_in_the_middle_is_seen_or_refused(place, resource, known):
     arrived, go_on = Event(), Event()
+    if known:
+        place.write(resource, 1, "first")
 
     def pause():
         arrived.set()
