@@ -26,6 +26,10 @@ demo: $(VENV)/.ready ## Kill workers while invoices go through (ARGS="--seed 7 -
 test: $(VENV)/.ready ## Run the tests on embedded parts alone (ARGS="tests/core -k fold")
 	$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: chaos
+chaos: $(VENV)/.ready ## Crash PostgreSQL, cut commits and kill workers under load (SECONDS=60 SEED=1)
+	$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
+
 .PHONY: check
 check: $(VENV)/.ready ## Lint, formatting, types, layers and house rules
 	$(BIN)/ruff check
