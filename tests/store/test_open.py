@@ -30,7 +30,7 @@ def test_a_ledger_says_what_it_is(tmp_path: Path) -> None:
     inside = sqlite3.connect(tmp_path / "ledger.db")
 
     assert dict(inside.execute("SELECT name, value FROM meta")) == {
-        "marker": "fencepost ledger", "schema": "1", "epoch": "0"
+        "marker": "fencepost ledger", "schema": "1",
     }  # fmt: skip
     assert inside.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"FNCP", "big"),)
     inside.close()

@@ -46,7 +46,7 @@ class Blank:
 def ladder(contract: Contract) -> tuple[Rung, ...]:
     """The rungs in the order in which recovery takes them; empty: nothing is declared.
 
-    `held` always stands behind the others: what no rung can settle goes to a person. A key buys nothing where its
+    `held` stands behind all others but `atomic`: what no rung can settle goes to a person. A key buys nothing where its
     window is over before one attempt is, or where the contract forbids to resend; a fence buys nothing beyond the span
     where the look-up lags behind the authority that compares the token.
     """
@@ -56,6 +56,7 @@ def ladder(contract: Contract) -> tuple[Rung, ...]:
     rungs = [
         rung
         for rung, declared in (
+            (Rung.ATOMIC, contract.atomic),
             (Rung.REPEATABLE, contract.repeatable),
             (Rung.KEYED, resent and in_window),
             (Rung.FENCED, contract.fence is not None and look_up is not None and look_up.consistent),
@@ -63,7 +64,7 @@ def ladder(contract: Contract) -> tuple[Rung, ...]:
         )
         if declared
     ]
-    if rungs or contract.holds_on_unknown:
+    if (rungs or contract.holds_on_unknown) and not contract.atomic:
         rungs.append(Rung.HELD)
     return tuple(rungs)
 
@@ -111,7 +112,7 @@ def _checks(contract: Contract) -> list[tuple[str, str, bool]]:
     return [
         (
             "no rung",
-            'declare send_key=, reconcile=, on_unknown="hold" or repeatable=True',
+            'declare send_key=, reconcile=, atomic=True, on_unknown="hold" or repeatable=True',
             not ladder(contract),
         ),
         ("financial without compensation", "declare compensate=", contract.financial and not contract.compensation),

@@ -7,10 +7,11 @@ that make the same change durable. What to do next is decided in `core.recovery`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencepost.core.contract import Contract
 from fencepost.core.epoch import NOBODY, Epoch
+from fencepost.core.errors import ErrorRecord, Transient
 from fencepost.core.identity import canonical
 from fencepost.core.outcome import evidence_event, fold, operation_event
 from fencepost.core.records import LOST_TIME, Attempt, Observation, Operation
@@ -67,6 +68,11 @@ class Result:
 
 
 _NOTHING = Result()
+_BUDGET_SPENT = ErrorRecord.of(
+    Transient, "the budget is spent: every attempt is proved not to have happened, and it allows no other"
+).as_text()
+"""Why an operation has failed where no attempt left an error: each was lost, and then proved not to have happened."""
+
 _KNOWN_FOR_GOOD = FINAL_OPERATION_STATES - {OperationState.CANCELLED}
 """Nothing is ever sent from these; what was taken back may be asked for again, after the pause that it was in."""
 
@@ -230,6 +236,8 @@ class Entry:
         operation = self.operation
         row = OPERATION.row(operation.state, event)
         expected, event_text, to = row.texts
+        if event is Event.REFUSE and operation.error is None and outcome.error is None:
+            outcome = replace(outcome, error=_BUDGET_SPENT)
         self._becomes(row.to, now, outcome)
         return MoveOperation(
             operation.run,

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from fencepost.core.errors import ErrorRecord, Permanent, ValueRefused
+from fencepost.core.identity import canonical
 from fencepost.core.records import IN_PROGRESS, LOOK_UP, REPLAYED_FAILURE, REPLY, Observation
 from fencepost.core.recovery import (
     Dispatch,
+    Disprove,
     GiveUp,
     Hold,
     HoldReason,
@@ -31,13 +33,28 @@ from fencepost.core.transitions import OperationEvent
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.entry import Entry, Proof, Result
 from fencepost.effects.failures import error_record
-from fencepost.effects.needs import Ask, IssueToken, Load, LookedUp, Need, RaiseFence, Record, Rest, Send, Sent
+from fencepost.effects.needs import (
+    Ask,
+    Committed,
+    IssueToken,
+    Load,
+    LookedUp,
+    Need,
+    RaiseFence,
+    Record,
+    Rest,
+    Send,
+    Sent,
+)
 from fencepost.effects.values import Carried
 from fencepost.store.api import Answer
 from fencepost.store.moves import Move, Observe
 
 BUDGET_SPENT = "budget spent"
 RESULT_MISSING = "result missing"
+
+NOT_COMMITTED = canonical({"kind": "not committed"})
+"""The evidence against an atomic attempt: its result would be in the ledger, and can get there no more."""
 
 
 class Door(Protocol):
@@ -179,6 +196,8 @@ class Performance:
             match decide(entry.operation, entry.contract, self._moment()):
                 case Dispatch():
                     concluded = yield from self._dispatch()
+                case Disprove():
+                    concluded = self._absent(NOT_COMMITTED, self.clock.now())
                 case LookUp(raise_fence=raise_fence):
                     concluded = yield from self._look_up(raise_fence=raise_fence)
                 case Pause(until=until, why=why, owning=owning):
@@ -251,6 +270,8 @@ class Performance:
 
     def _applied(self, sent: Sent, number: int) -> Conclusion:
         now = self.clock.now()
+        if isinstance(sent.value, Committed):
+            return self._delivered(sent.value.carried, now)
         proof = Proof(number, Outcome.APPLIED, sent.evidence, sent.sends)
         try:
             carried = self.door.carry_result(sent.value)
@@ -265,6 +286,13 @@ class Performance:
         if self.entry.operation.conflict:
             return Stopped(self._flush(), self._seen(), HoldReason.CONFLICT.value, "more than one attempt was applied")
         return Concluded(self._flush(), self._seen(), now, carried)
+
+    def _delivered(self, result: Carried | str | None, now: int) -> Concluded:
+        """The success is in the ledger already: give it its place in the order of deliveries, and hand it on."""
+        number = self.delivery(self.position)
+        if number is not None and not self.entry.operation.delivered:
+            self.moves.append(self.entry.deliver(number, now))
+        return Concluded(self._flush(), self._seen(), now, result)
 
     def _not_returned(self, sent: Sent, number: int) -> Conclusion | None:
         now = self.clock.now()
@@ -316,12 +344,19 @@ class Performance:
                 return self._found(answer, evidence, now)
             case Absent():
                 if absence_is_proof(entry.operation, entry.contract, began):
-                    self.moves += entry.prove_absent(evidence, now)
+                    return self._absent(evidence, now)
             case Conflicting():
                 self.moves += entry.raise_conflict(now)
             case Inconclusive():
                 self.moves.append(entry.postpone(now + self._pause(None), now))
         return None
+
+    def _absent(self, evidence: str, now: int) -> Conclusion | None:
+        """Every attempt is proved not applied: go again, or have the run held if the budget is spent (A7)."""
+        self.moves += self.entry.prove_absent(evidence, now)
+        if self.entry.operation.state is not OperationState.FAILED:
+            return None
+        return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words())
 
     def _found(self, found: Found[Any], evidence: str, now: int) -> Conclusion:
         try:

@@ -43,7 +43,8 @@ async def run_async(bound: Bound[Any], attempting: Attempting, executor: Executo
             if step.is_async:
                 value = await step.body(Call(attempting), *bound.args, **bound.kwargs)
             else:
-                value = await _in_thread(executor, step.body, attempting, bound.args, bound.kwargs)
+                body = attempting.transacted or step.body
+                value = await _in_thread(executor, body, attempting, bound.args, bound.kwargs)
     except BaseException as error:
         if is_told_to_stop(error):
             raise

@@ -136,6 +136,8 @@ def _effect_row(app: App, effect: Effect[..., Any], workflows: tuple[str, ...], 
 def _again(contract: Contract) -> str:
     rungs = ladder(contract)
     match rungs[0] if rungs else None:
+        case Rung.ATOMIC:
+            return "yes, since what did not commit with its result did not happen"
         case Rung.REPEATABLE:
             return "yes, declared harmless"
         case Rung.KEYED:

@@ -18,6 +18,7 @@ from fencepost.core.errors import ValueRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import Observation, Operation
 from fencepost.core.states import Outcome
+from fencepost.effects.atomic import in_transaction
 from fencepost.effects.call import Attempting, Site
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound
@@ -97,7 +98,10 @@ class Hands:
         attempting = Attempting(self._site, operation.step, number, deadline, effect.contract, operation, effect)
         if effect.is_fenced:
             attempting.resource = resource_of(bound)
-        if not effect.is_async:
+        if effect.contract.atomic:
+            attempting.may_write = False
+            attempting.transacted = in_transaction(effect, need.entry, number, attempting, self._host.store)
+        elif not effect.is_async:
             attempting.late = self._late(need.entry, number, bound)
         return attempting
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.store.changes import Changes
 from fencepost.store.moves import Move, Observe
+
+R = TypeVar("R")
 
 
 class Answer(StrEnum):
@@ -192,6 +194,13 @@ class Store(Protocol):
 
     def changes(self, told: Callable[[], None]) -> Changes:
         """Listen for what other processes write; `told` may be called at any time, from any thread. See `changes`."""
+
+    def transact(self, work: Callable[[Any], tuple[R, Sequence[Move]]]) -> R:
+        """Let `work` write through the database's own connection, then make its moves; one commit.
+
+        Raises what the work raises, and `NotOwner` when a move is refused; then nothing is changed. Raises
+        `StoreFailed` when it is not known whether the commit is on disk.
+        """
 
     def commit(self, entries: Sequence[Group | NewRun], *, patience: float) -> list[Answer | Started | ValueRefused]:
         """Commit groups in one transaction; what became of each, or why the database cannot hold it.

@@ -12,7 +12,7 @@ Opening and checking is `postgres_open`'s matter; which move to make is decided 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from fencepost.core.errors import StoreUnavailable
@@ -30,7 +30,7 @@ from fencepost.store.queries import Query, Row
 from fencepost.store.server_clock import ServerClock, boot_time
 from fencepost.store.statements import Probe, Statements, Wanted, Work
 from fencepost.store.transaction import Patience
-from fencepost.store.verbs import Verbs, whole
+from fencepost.store.verbs import Body, Verbs, whole
 
 Result = TypeVar("Result")
 
@@ -101,7 +101,7 @@ class PostgresStore(Verbs):
 
     @whole
     def _ask_the_time(self) -> None:
-        with self._lent() as connection:
+        with self._borrowed() as connection:
             before = boot_time()
             self._commits.learn(connection.execute(self.queries["latest_time"].statement)[0], before)
 
@@ -109,11 +109,26 @@ class PostgresStore(Verbs):
     def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
         """See `Store.renew_lease`. One statement, which may be repeated: a worker does little else when it is idle."""
         self._announce("before", _RENEWAL)
-        with self._lent() as connection:
+        with self._borrowed() as connection:
             values = {"lease": lease, "now": now, "expires_at": expires_at, "seen": seen}
             renewed = connection.run([_step(self.queries, "renew_lease", values)])[0].changed == 1
         self._announce("after", _RENEWAL)
         return renewed
+
+    # -- copying a ledger in ---------------------------------------------------------------------------------------
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written to this ledger."""
+        return bool(self._read("ledger_is_empty")[0][0])
+
+    def paste(self, rows: Callable[[Work], Result]) -> Result:
+        """Insert a whole ledger's rows in one transaction, while nobody else starts or claims anything."""
+        try:
+            with self._writing() as work:
+                work.lock("lock_every_run")
+                return rows(work)
+        except Again as again:
+            raise again.error from again
 
     # -- the journal's commit -------------------------------------------------------------------------------------
 
@@ -172,6 +187,17 @@ class PostgresStore(Verbs):
         assert isinstance(work, _PostgresWork), "what `_writing` gives"
         return self._writer.write(work.connection, moves)
 
+    def _lent(self, work: Work) -> AbstractContextManager[Any]:
+        assert isinstance(work, _PostgresWork), "what `_writing` gives"
+        return work.connection.lent()
+
+    def transact(self, body: Body[Result]) -> Result:
+        """See `Store.transact`. Once: what passes by itself is told, and the body is not run again here."""
+        try:
+            return super().transact(body)
+        except Again as again:
+            raise again.error from again
+
     def _observe(self, work: Work, observations: Sequence[Observe]) -> None:
         assert isinstance(work, _PostgresWork), "what `_writing` gives"
         self._writer.observe(work.connection, observations)
@@ -192,16 +218,16 @@ class PostgresStore(Verbs):
 
     @contextmanager
     def _reading(self) -> Iterator[Statements]:
-        with self._lent() as connection:
+        with self._borrowed() as connection:
             yield _PostgresStatements(connection, self.queries, [], self._commits.learn)
 
     @contextmanager
     def _snapshot(self) -> Iterator[Statements]:
-        with self._lent() as connection:
+        with self._borrowed() as connection:
             yield _PostgresStatements(connection, self.queries, [_BEGIN_READING], self._commits.learn)
 
     @contextmanager
-    def _lent(self) -> Iterator[PostgresConnection]:
+    def _borrowed(self) -> Iterator[PostgresConnection]:
         connection = self._commits.lend(self.patience.seconds)
         try:
             yield connection

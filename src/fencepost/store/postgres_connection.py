@@ -12,12 +12,14 @@ from __future__ import annotations
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fencepost.store.lending import lent_psycopg
 from fencepost.store.queries import Row
 
 if TYPE_CHECKING:
@@ -209,6 +211,16 @@ class PostgresConnection:
     def close(self) -> None:
         """End it; a second call does nothing."""
         self._inner.finish()
+
+    @contextmanager
+    def lent(self) -> Iterator[Any]:
+        """A psycopg connection over this one, within the transaction that is open."""
+        self._inner.exit_pipeline_mode()
+        try:
+            yield lent_psycopg(self._inner)
+        finally:
+            if not self.closed:
+                self._inner.enter_pipeline_mode()
 
     # -- the protocol ---------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from fencepost.core.errors import StoreBusy, StoreFailed, StoreUnavailable
@@ -21,6 +21,7 @@ from fencepost.store.changes import Looked
 from fencepost.store.connection import Connection, SqliteError
 from fencepost.store.failures import unavailable
 from fencepost.store.groups import Outcome
+from fencepost.store.lending import lent_sqlite
 from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Row, load
 from fencepost.store.statements import Probe, Statements, Work
@@ -137,6 +138,9 @@ class SqliteStore(Verbs):
 
     def _write(self, work: Work, moves: Iterable[Move]) -> Move | None:  # noqa: ARG002 - the one writing connection's
         return self._writer.write(moves)
+
+    def _lent(self, work: Work) -> AbstractContextManager[Any]:  # noqa: ARG002 - the same
+        return lent_sqlite(self._connection.raw)
 
     def _observe(self, work: Work, observations: Sequence[Observe]) -> None:  # noqa: ARG002 - the same
         self._writer.observe(observations)

@@ -16,7 +16,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fencepost.core.epoch import Epoch
-from fencepost.core.errors import LeaseLost, RunNotFound
+from fencepost.core.errors import LeaseLost, NotOwner, RunNotFound
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
@@ -29,6 +29,9 @@ from fencepost.store.statements import Probe, Statements, Wanted, Work
 
 Result = TypeVar("Result")
 P = ParamSpec("P")
+
+Body = Callable[[Any], tuple[Result, Sequence[Move]]]
+"""What writes through the database's own connection, and returns its value and the moves that record it."""
 
 _NO_RUN_HAS_THIS_NUMBER = 2**63 - 1
 _SIGNAL_FIELDS = tuple(field.name for field in fields(Signal))
@@ -77,6 +80,10 @@ class Verbs(ABC):
     @abstractmethod
     def _write(self, work: Work, moves: Iterable[Move]) -> Move | None:
         """Write moves in their own order; the first one whose guard refused, or None."""
+
+    @abstractmethod
+    def _lent(self, work: Work) -> AbstractContextManager[Any]:
+        """The driver's own connection of the transaction, for the body of an atomic effect."""
 
     @abstractmethod
     def _observe(self, work: Work, observations: Sequence[Observe]) -> None:
@@ -255,6 +262,18 @@ class Verbs(ABC):
             issued = work.execute("issue_token", run=run, generation=generation, resource=resource)
             return int(issued[0][0]) if issued else None
 
+    def transact(self, body: Body[Result]) -> Result:
+        """See `Store.transact`. Not `whole`: whether the body, which is the user's, runs again is decided elsewhere."""
+        with self._writing() as work:
+            with self._lent(work) as connection:
+                value, moves = body(connection)
+            work.passing(faultpoints.of_moves(moves) if self.probe else [])
+            for run in {move.run for move in moves}:
+                work.lock("lock_run", run=run)
+            _refuse(self._write(work, moves))
+            work.announce()
+            return value
+
     # -- signals --------------------------------------------------------------------------------------------------
 
     @whole
@@ -328,3 +347,12 @@ def _history(reading: Statements, run: int) -> History:
         observations=observations,
         signals=signals,
     )
+
+
+def _refuse(move: Move | None) -> None:
+    if move is not None:
+        raise NotOwner(
+            "the ledger refused the result, so the step's writes were taken back",
+            hint="somebody else owns the run, or the attempt was given up; nothing was applied",
+            ids={"run": str(move.run), "generation": str(move.generation)},
+        )
