@@ -92,7 +92,7 @@ class PostgresStore(Verbs):
         spoken = {"channel": CHANNEL, "message": message}
         before = boot_time()
         try:
-            with self._lent() as connection:
+            with self._borrowed() as connection:
                 steps = [_step(self.queries, "latest_time", {}), _step(self.queries, "tell_others", spoken)]
                 found = connection.run(steps, patience=postgres_listener.ANSWER_WITHIN)
         except Again as again:
@@ -242,7 +242,7 @@ class PostgresStore(Verbs):
         """See `Store.close`."""
         if self._listener is not None:
             self._listener.close()
-        self._pool.close()
+        self._pool.close(self._commits.farewell)
 
 
 class _PostgresStatements(Statements):
