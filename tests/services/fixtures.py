@@ -5,10 +5,12 @@ Every conftest may use them through tests/conftest.py. How a server is started i
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import TypeVar
 
 import pytest
 
 from tests.services import wanted
+from tests.services.pooler import Pooler
 from tests.services.postgres import Cluster, NotHere
 
 _schemas = count(1)
@@ -27,17 +29,40 @@ class Place:
         return self.server.url(more=f"&schema={self.schema}{more}")
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Cluster]:
-    """A PostgreSQL server of this session's own."""
+Service = TypeVar("Service", Cluster, Pooler)
+
+
+def _started(start: Callable[[], Service]) -> Service:
     try:
-        server = Cluster()
+        return start()
     except NotHere as missing:
         if wanted.must_be_there():
             pytest.fail(str(missing), pytrace=False)
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Cluster]:
+    """A PostgreSQL server of this session's own."""
+    server = _started(Cluster)
     yield server
     server.remove()
+
+
+@pytest.fixture
+def own_server() -> Iterator[Cluster]:
+    """A PostgreSQL server that one test may stop, and kill, and start again."""
+    server = _started(Cluster)
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def pooler(postgres_server: Cluster) -> Iterator[Pooler]:
+    """A pooler before the session's server."""
+    before = _started(lambda: Pooler(postgres_server))
+    yield before
+    before.remove()
 
 
 @pytest.fixture

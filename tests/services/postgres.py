@@ -1,7 +1,7 @@
 """A PostgreSQL server of one's own: a throwaway cluster in a temporary folder, on a Unix socket, with fsync on.
 
 PostgreSQL refuses to run as root, so that root starts it as the user `postgres`, or as `nobody`. `start` says in one
-sentence what is missing where it cannot. Which tests run on it is `tests/services/conftest.py`'s matter.
+sentence what is missing where it cannot. Who uses it is `fixtures`' matter.
 """
 
 import os
@@ -12,6 +12,9 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import psycopg
 
 from tests.polling import until
 
@@ -50,17 +53,23 @@ def unprivileged() -> list[str]:
     raise NotHere("PostgreSQL does not run as root, and there is neither setpriv nor a user to run it as")
 
 
+def room(prefix: str, as_user: Sequence[str]) -> Path:
+    """A new temporary folder that belongs to whoever will work in it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    if as_user:
+        uid, gid = (int(part.partition("=")[2]) for part in as_user[1:3])
+        os.chown(folder, uid, gid)
+    return folder
+
+
 class Cluster:
     """A running server; `url(name)` names a database on it, `stop` ends it and removes its folder."""
 
     def __init__(self, settings: Sequence[str] = ()) -> None:
         self._bin, self._as_user = programs(), unprivileged()
-        self.folder = Path(tempfile.mkdtemp(prefix="fencepost-pg-"))
+        self.folder = room("fencepost-pg-", self._as_user)
         self._settings = settings
         self._server: subprocess.Popen[bytes] | None = None
-        if self._as_user:
-            uid, gid = (int(part.partition("=")[2]) for part in self._as_user[1:3])
-            os.chown(self.folder, uid, gid)
         try:
             self._run(
                 "initdb", "--pgdata", str(self.data), "--username=fencepost", "--auth=trust", "--encoding=UTF8",
@@ -98,6 +107,22 @@ class Cluster:
             raise NotHere(f"PostgreSQL did not start: {(self.folder / 'log').read_text('utf-8')[-2_000:]}")
         asked = [str(self._bin / "pg_isready"), "--quiet", "--host", str(self.folder)]
         return subprocess.run(asked, check=False).returncode == 0
+
+    def ask(self, question: str, *values: object) -> list[tuple[Any, ...]]:
+        """What the server answers on a connection of its own."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            asked = connection.execute(question.encode(), values or None)
+            return asked.fetchall() if asked.description else []
+
+    def connections(self, application: str) -> int:
+        """How many connections of this application_name there are."""
+        question = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+        return int(self.ask(question, application)[0][0])
+
+    def kill_connections(self, application: str) -> int:
+        """End the connections of this application_name from the server's side; how many there were."""
+        question = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+        return len(self.ask(question, application))
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """Stop the server: SIGINT lets it write its checkpoint, SIGQUIT stops it as a crash would."""

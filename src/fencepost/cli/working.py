@@ -206,6 +206,10 @@ async def _work(app: App, runs_max: int) -> None:
         )
         await working.work()
         terminal.remark(f"worker {os.getpid()} has drained; it claimed a run {counted(working.claimed, 'time')}")
+    if working.abandoned:
+        # Python would wait for them for ever. What they sent is unknown in the ledger, and asked about.
+        terminal.remark(f"ended without {counted(len(working.abandoned), 'run')} whose body no cancel ends")
+        os._exit(Exit.DONE)
 
 
 def _drain_on_signal(working: Worker) -> None:

@@ -74,6 +74,10 @@ class MovesRefused(Misuse):
     """The ledger refuses again and again what a run's own worker writes: its rows were changed by other hands."""
 
 
+class TimeoutIgnored(Misuse):
+    """A body that sends nothing goes on although its time is over and it was cancelled; nobody waits for it."""
+
+
 class RepeatedEffect(Misuse):
     """An effect was met twice in one run without an item, or with the same item and other parameters."""
 

@@ -76,6 +76,7 @@ class Attempting:
         "deadline",
         "effect",
         "evidence",
+        "ignored",
         "issued",
         "late",
         "left",
@@ -125,6 +126,8 @@ class Attempting:
         self.resource: str | None = None
         """What a fenced effect's request touches."""
         self.late: Callable[[Future[Any]], None] | None = None
+        self.ignored: Callable[[Attempting], None] | None = None
+        """Called when an async body goes on although its time is over and it was cancelled."""
 
     @property
     def key(self) -> str:

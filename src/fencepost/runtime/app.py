@@ -16,8 +16,13 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from fencepost.core.duration import microseconds
-from fencepost.core.errors import DeclarationError, Misuse, RunInputMismatch, RunNotFound, VerbRefused
+from fencepost.core.duration import SECOND, microseconds
+from fencepost.core.errors import (
+    DeclarationError,
+    Misuse,
+    RunNotFound,
+    VerbRefused,
+)
 from fencepost.core.guarantee import Blank, blanks
 from fencepost.core.identity import check_name, check_run_id, digest_text
 from fencepost.core.records import History, Run, Signal
@@ -32,6 +37,7 @@ from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.portal import Blocking
+from fencepost.runtime.starting import Starts
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.api import NewRun, RunFilter
@@ -42,9 +48,6 @@ if TYPE_CHECKING:
     from fencepost.store.api import Store
 
 R = TypeVar("R")
-
-_GIVEN_AT_THE_START = {"workflow": "workflow", "fingerprint": "input", "principal": "principal"}
-"""Columns of a run in which a second start must agree with the first, and what people call them."""
 
 THREADS_MAX = 64
 """Threads for plain `def` bodies."""
@@ -61,6 +64,7 @@ class App:
         namespace: keeps runs, keys and operators of several users of one ledger apart.
         lease: how long a worker's claim lasts without renewal; others take over one `margin` later.
         margin: a send starts only while more than this is left of the lease.
+        patience: how long a start, signal or verb waits while another process keeps the ledger's write lock.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class App:
         namespace: str = "default",
         lease: str | timedelta = "15s",
         margin: str | timedelta = "2s",
+        patience: str | timedelta = "10s",
         options: DoorOptions | None = None,
     ) -> None:
         self.url = url
@@ -86,6 +91,8 @@ class App:
         self._lease_length = microseconds(lease, what="lease")
         self._margin = microseconds(margin, what="margin")
         check_margin(self._lease_length, self._margin)
+        self._patience = microseconds(patience, what="patience")
+        self._starts = Starts(self._patience)
         self._workers: list[Worker] = []
         self._watchers = Watchers()
         self.clock: Callable[[], int] | None = None
@@ -135,7 +142,7 @@ class App:
             )
         if self._host is None:
             self._refuse_blanks()
-            store = open_store(self.url, clock=self.clock, probe=self.probe)
+            store = open_store(self.url, clock=self.clock, patience=self._patience / SECOND, probe=self.probe)
             self._host = Host(
                 namespace=self.namespace,
                 store=store,
@@ -209,6 +216,7 @@ class App:
             RunInputMismatch: a run with this id has another input, workflow or principal.
             Misuse: the id is malformed, or the workflow is not one of this app's.
             ValueRefused: the input cannot be stored and read back.
+            StoreBusy: another process keeps the ledger's write lock for longer than the app's patience.
         """
         if not isinstance(workflow, Workflow):
             raise Misuse(f"{workflow!r} is no workflow", hint="pass the function that @workflow() decorates")
@@ -231,20 +239,16 @@ class App:
             now,
             now,
         )
-        run, is_new = await self.host.journal.start(new)
-        differing = [name for name in _GIVEN_AT_THE_START if getattr(run, name) != getattr(new, name)]
-        if differing:
-            raise RunInputMismatch(
-                f"run {id!r} exists with another {_GIVEN_AT_THE_START[differing[0]]}",
-                hint="take another id for another business event, or start it with what it was started with",
-                ids={"run": id, "workflow": run.workflow},
-            )
-        if worker is not None and is_new:
+        run = await self._starts.write(self.host.journal, new, lambda run: self._begin(run, worker))
+        return Handle(self, run, workflow.results)
+
+    def _begin(self, run: Run, worker: Worker | None) -> None:
+        """Have a new run lived: by the worker that owns it from its first row on, or by whoever claims it."""
+        if worker in self._workers:
             worker.adopt(run)
-        elif is_new:
+        else:
             for one in self._workers:
                 one.wake()
-        return Handle(self, run, workflow.results)
 
     async def signal(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.contract import Contract
@@ -43,11 +44,12 @@ REST = 0.1
 class Hands:
     """What the performances of one run's life do to the world and to the ledger."""
 
-    __slots__ = ("_execution", "_host", "_site")
+    __slots__ = ("_execution", "_host", "_ignored", "_site")
 
     def __init__(self, host: Host, execution: Execution) -> None:
         self._host = host
         self._execution = execution
+        self._ignored = partial(host.abandon, execution)
         run = execution.history.run
         self._site = Site(
             host.outside,
@@ -98,6 +100,7 @@ class Hands:
         attempting = Attempting(self._site, operation.step, number, deadline, effect.contract, operation, effect)
         if effect.is_fenced:
             attempting.resource = resource_of(bound)
+        attempting.ignored = self._ignored
         if effect.contract.atomic:
             attempting.may_write = False
             attempting.transacted = in_transaction(effect, need.entry, number, attempting, self._host.store)
@@ -116,16 +119,14 @@ class Hands:
         return await raise_async(fenced.fence, resource_of(bound), need.token, timeout, self._host.executor)
 
     async def _ask(self, need: Ask, bound: Bound[Any]) -> LookedUp:
-        reconcile = bound.effect.declared.reconcile
-        assert reconcile is not None, "only a declared look-up is asked for"
-        attempting = self._reading(need.entry, bound)
-        return await look_up_async(reconcile, bound.args, bound.kwargs, attempting, self._host.executor)
+        return await look_up_async(bound, self._reading(need.entry, bound), self._host.executor, self._host.overdue)
 
     async def _load(self, need: Load, bound: Bound[Any]) -> Sent:
         load, reference = bound.effect.declared.load, need.entry.operation.reference
         assert load is not None, "only a declared load is asked for"
         assert reference is not None, "what is loaded is found by its reference"
-        return await load_async(load, reference, self._reading(need.entry, bound), self._host.executor)
+        attempting = self._reading(need.entry, bound)
+        return await load_async(load, reference, attempting, self._host.executor, self._host.overdue)
 
     def _reading(self, entry: Entry, bound: Bound[Any]) -> Attempting:
         """The facts of a look-up or load: it knows the operation, and may not write."""
@@ -135,12 +136,14 @@ class Hands:
             self._site, operation.step, len(operation.attempts), deadline, effect.contract, operation, effect
         )
         attempting.may_write = False
+        attempting.ignored = self._ignored
         return attempting
 
     async def _run(self, need: RunBody, bound: Bound[Any]) -> Sent:
         """A read, compute or model step: nothing is asked for permission, and nothing may be written."""
         deadline = boot_now() + bound.step.attempt_timeout
         attempting = Attempting(self._site, need.position, need.attempt, deadline, _NO_CONTRACT)
+        attempting.ignored = self._ignored
         return await run_async(bound, attempting, self._host.executor, self._host.overdue)
 
     def _late(self, entry: Entry, number: int, bound: Bound[Any]) -> Callable[[Future[Any]], None]:

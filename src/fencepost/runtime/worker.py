@@ -15,7 +15,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fencepost.core.duration import SECOND
-from fencepost.core.errors import FencepostError, LeaseLost, LedgerWentBack, StoreFailed, StoreUnavailable
+from fencepost.core.errors import (
+    FencepostError,
+    LeaseLost,
+    LedgerWentBack,
+    StoreFailed,
+    StoreUnavailable,
+    TimeoutIgnored,
+)
 from fencepost.core.records import History, Run
 from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.effects.deadline import boot_now
@@ -23,8 +30,10 @@ from fencepost.runtime import guard
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
 from fencepost.runtime.lease import LeaseHolder
+from fencepost.runtime.unlived import hand_back, hold_for_error
 
 if TYPE_CHECKING:
+    from fencepost.effects.call import Attempting
     from fencepost.runtime.host import Host
     from fencepost.store.changes import Changes
 
@@ -71,10 +80,14 @@ class Worker:
         """Where it works, once its lease is taken."""
         self._stopping = False
         self._lives: dict[int, Execution] = {}
+        self._life_of: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._changes: Changes = host.store.changes(self._hear)
         self._told = False
         self.claimed = 0
+        self.abandoned: set[asyncio.Task[None]] = set()
+        """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
+        host.abandon = self._abandon
 
     # -- for the app ------------------------------------------------------------------------------------------------
 
@@ -135,8 +148,7 @@ class Worker:
         finally:
             for execution in self._lives.values():
                 execution.draining = True
-            if self._tasks:
-                await asyncio.wait(self._tasks)
+            await self._until_all_are_left()
             self._changes.close()
             await asyncio.to_thread(self.host.lease.end)
 
@@ -223,8 +235,7 @@ class Worker:
 
     async def _new_life(self) -> None:
         """The lease is lost: let what is in flight report as evidence, then begin again under a new lease."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._until_all_are_left()
         if self.host.lease.went_back:
             raise LedgerWentBack(
                 "the ledger is older than what this worker has seen in it: it was restored from a backup",
@@ -242,24 +253,64 @@ class Worker:
 
     def _begin(self, run: Run, history: History | None) -> None:
         self.host.watchers.here.add(run.no)
-        task = asyncio.create_task(self._live(run, history))
+        life = self._life_of[run.no] = asyncio.create_task(self._live(run, history))
+        self._await_in_the_end(life)
+
+    def _await_in_the_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _until_all_are_left(self) -> None:
+        """Wait for what is in flight, each for its timeout and the grace of `overdue` at most."""
+        while self._tasks:
+            await asyncio.wait(self._tasks, timeout=PULSE)
+
+    def _abandon(self, execution: Execution, attempting: Attempting) -> None:
+        """Go on without a body that ignores its cancel: its life here is over, and what it still says is evidence."""
+        run = execution.history.run
+        if self._lives.get(run.no) is not execution:
+            return  # abandoned already, for another body
+        LOG.error("run %s does not wait for %s, which goes on although its time is over", run.id, attempting.position)
+        del self._lives[run.no]
+        execution.draining = True
+        life = self._life_of.pop(run.no)
+        self._tasks.discard(life)
+        self.abandoned.add(life)
+        life.add_done_callback(self.abandoned.discard)
+        self._await_in_the_end(asyncio.create_task(self._go_on_without(execution, attempting)))
+
+    async def _go_on_without(self, execution: Execution, attempting: Attempting) -> None:
+        run = execution.history.run
+        try:
+            await execution.record([], [])  # what its other lanes have brought so far
+            if attempting.may_write:
+                await asyncio.to_thread(hand_back, self.host.store, run)
+            else:
+                await asyncio.to_thread(self._hold, run, _ignores_its_time(run, attempting))
+        except StoreUnavailable as error:
+            self._give_up(run, error)
+        finally:
+            self.host.watchers.run_left(run.no, None)
+            self._woken.set()
+
+    def _give_up(self, run: Run, error: StoreUnavailable) -> None:
+        """Nothing more is sent under this lease; whoever claims the run next finds everything in the ledger."""
+        LOG.warning("run %s is given up: %s", run.id, error)
+        self.host.lease.give_up(f"the ledger failed: {error}")
 
     async def _live(self, run: Run, history: History | None) -> None:
         left: Run | None = None
         try:
             left = await self._live_until_left(run, history)
         except StoreUnavailable as error:
-            # Nothing more is sent under this lease; whoever claims the run next finds everything in the ledger.
-            LOG.warning("run %s is given up: %s", run.id, error)
-            self.host.lease.give_up(f"the ledger failed: {error}")
+            self._give_up(run, error)
         except Exception as error:  # noqa: BLE001 - a run must never be left owned and not lived
             await asyncio.to_thread(self._hold, run, error)
         finally:
             was_full = len(self._lives) >= self.runs_max
             if (last := self._lives.get(run.no)) is not None and last.owner.generation == run.generation:
-                del self._lives[run.no]  # and not a later life of it that has begun here meanwhile
+                # And not a later life of it that has begun here meanwhile.
+                del self._lives[run.no], self._life_of[run.no]
             self.host.watchers.run_left(run.no, left)
             if was_full or left is None or left.state not in FINAL_RUN_STATES:
                 self._woken.set()
@@ -287,8 +338,6 @@ class Worker:
 
     def _hold(self, run: Run, error: Exception) -> None:
         """Hold a run that could not be lived; whatever of it was in flight is unknown to whoever goes on."""
-        from fencepost.runtime.verbs import hold_for_error
-
         LOG.warning("run %s is held: %s", run.id, error, exc_info=None if isinstance(error, FencepostError) else error)
         try:
             hold_for_error(self.host.store, run, error)
@@ -297,3 +346,12 @@ class Worker:
             LOG.exception("run %s could not be held", run.id)
             if isinstance(refused, StoreUnavailable):
                 self.host.lease.give_up(f"the ledger failed: {refused}")
+
+
+def _ignores_its_time(run: Run, attempting: Attempting) -> TimeoutIgnored:
+    """Of a body that sends nothing no attempts are counted, so that asking it again would begin one after the other."""
+    return TimeoutIgnored(
+        f"{attempting.position} goes on although its time is over and it was cancelled",
+        hint="let asyncio.CancelledError through in its body",
+        ids={"run": run.id, "step": attempting.position},
+    )

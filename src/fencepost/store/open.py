@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fencepost.core.errors import Misuse, StoreUnavailable
+from fencepost.core.errors import ForeignDatabase, Misuse, StoreUnavailable
+from fencepost.store import queries
 from fencepost.store.api import Store
 from fencepost.store.connection import Connect, Connection, SqliteError, connect_standard
 from fencepost.store.failures import unavailable
@@ -70,6 +71,7 @@ def open_file(
         first = _open_connection(path, connect, waiting)
         try:
             when_free(lambda: migrate(first, path, waiting), waiting)
+            _refuse_copied(first, path, waiting)
         finally:
             first.close()
         return SqliteStore(
@@ -77,6 +79,17 @@ def open_file(
         )
     except SqliteError as error:
         raise unavailable(error, path) from error
+
+
+def _refuse_copied(connection: Connection, path: str, patience: Patience) -> None:
+    query = queries.load("sqlite")["copied_to"]
+    found = when_free(lambda: connection.execute(query.statement), patience)
+    if found:
+        raise ForeignDatabase(
+            f"this ledger was copied to {found[0][0]} and goes on there",
+            hint="give the app that url; whatever is sent from here would be sent twice",
+            ids={"ledger": path},
+        )
 
 
 def schema_at(url: str, *, patience: float = 10.0) -> int | None:

@@ -112,6 +112,21 @@ class PostgresStore(Verbs):
         self._announce("after", _RENEWAL)
         return renewed
 
+    # -- copying a ledger in ---------------------------------------------------------------------------------------
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written to this ledger."""
+        return bool(self._read("ledger_is_empty")[0][0])
+
+    def paste(self, rows: Callable[[Work], Result]) -> Result:
+        """Insert a whole ledger's rows in one transaction, while nobody else starts or claims anything."""
+        try:
+            with self._writing() as work:
+                work.lock("lock_every_run")
+                return rows(work)
+        except Again as again:
+            raise again.error from again
+
     # -- the journal's commit -------------------------------------------------------------------------------------
 
     def commit(self, entries: Sequence[Group | NewRun], *, patience: float) -> list[Outcome]:

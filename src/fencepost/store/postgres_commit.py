@@ -112,7 +112,8 @@ class Commits:
     def mark(self, connection: PostgresConnection) -> Encoded:
         """What numbers the next commit of this connection; the second statement of a transaction."""
         self.highest = max(self.highest, self.now())
-        return self._step("mark_commit", connection.mark.id, connection.mark.number + 1, self.highest)
+        mark = connection.mark
+        return self._step("mark_commit", mark=mark.id, number=mark.number + 1, at=self.highest)
 
     def learn(self, row: Row, before: int) -> None:
         """Read the server's clock, and maybe the highest stored time, in an answer to what was sent at `before`."""
@@ -147,7 +148,7 @@ class Commits:
 
     def telling(self) -> list[Encoded]:
         """The word to those who listen; it goes out with the commit."""
-        return [self._step("tell_others", CHANNEL, self._schema)]
+        return [self._step("tell_others", channel=CHANNEL, message=self._schema)]
 
     def settle(self, doubt: Doubt, patience: float) -> bool:
         """Whether the commit in doubt has happened; if not, it never will. Raises `Again` when nobody can say yet."""
@@ -156,9 +157,9 @@ class Commits:
             found = connection.run_encoded(
                 [
                     BEGIN,
-                    self._step("keep_mark", doubt.mark),
-                    self._step("void_mark", doubt.number, doubt.mark),
-                    self._step("find_mark", doubt.mark),
+                    self._step("keep_mark", mark=doubt.mark),
+                    self._step("void_mark", mark=doubt.mark, number=doubt.number),
+                    self._step("find_mark", mark=doubt.mark),
                     COMMIT,
                 ]
             )
@@ -168,8 +169,9 @@ class Commits:
             self.take_back(connection)
         return bool(found[3].rows[0][0] == doubt.number)
 
-    def _step(self, name: str, *values: str | int) -> Encoded:
-        return self._queries[name].statement, [str(value).encode() for value in values]
+    def _step(self, name: str, **values: str | int) -> Encoded:
+        query = self._queries[name]
+        return query.statement, [str(value).encode() for value in query.bind(**values)]
 
 
 class Prepared:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,7 +84,6 @@ class PostgresConnection:
         self.round_trips = 0
         self._inner = inner
         self._prepared: dict[str, bytes] = {}
-        self._names = 0
         self._sent = deque[bool]()
         self._results: list[Result] = []
         self._refusal: PostgresError | None = None
@@ -239,8 +239,8 @@ class PostgresConnection:
                 continue
             name = self._prepared.get(statement)
             if name is None:
-                self._names += 1
-                name = b"fencepost_%d" % self._names
+                # By its content: whatever stands between, no name ever means another statement.
+                name = b"fencepost_%s" % blake2b(statement.encode(), digest_size=12).hexdigest().encode()
                 inner.send_prepare(name, statement.encode())
                 self._prepared[statement] = name
                 sent.append(False)

@@ -39,7 +39,7 @@ def open_postgres(url: str, *, clock: Callable[[], int] | None, patience: float,
     place = place_of(url)
     named = queries.load("postgres", place.schema)
     try:
-        first = connection_to(place, patience)
+        first = connection_to(place, patience, prepares=False)
         try:
             check_settings(first, named, place.name)
             migrate(first, named, place)
@@ -48,7 +48,7 @@ def open_postgres(url: str, *, clock: Callable[[], int] | None, patience: float,
     except PostgresError as error:
         raise unavailable(error, place.name) from error
     return PostgresStore(
-        lambda: connection_to(place, patience),
+        lambda: connection_to(place, patience, prepares=not place.is_pooled),
         named,
         ledger=place.name,
         schema=place.schema,
@@ -60,11 +60,9 @@ def open_postgres(url: str, *, clock: Callable[[], int] | None, patience: float,
     )
 
 
-def connection_to(place: Place, patience: float) -> PostgresConnection:
+def connection_to(place: Place, patience: float, *, prepares: bool) -> PostgresConnection:
     """A new connection; raises `PostgresError`."""
-    return connect(
-        place.conninfo, seconds=min(_CONNECT_WITHIN, patience), patience=patience, prepares=not place.is_pooled
-    )
+    return connect(place.conninfo, seconds=min(_CONNECT_WITHIN, patience), patience=patience, prepares=prepares)
 
 
 def settings_of(connection: PostgresConnection, named: Mapping[str, Query]) -> dict[str, str]:
@@ -149,7 +147,7 @@ def schema_at(url: str, *, patience: float) -> int:
     place = place_of(url)
     named = queries.load("postgres", place.schema)
     try:
-        connection = connection_to(place, patience)
+        connection = connection_to(place, patience, prepares=False)
         try:
             return schema_of(connection, named, place)
         finally:
@@ -178,7 +176,7 @@ def facts_at(url: str, *, patience: float = 10.0) -> ServerFacts:
     place = place_of(url)
     named = queries.load("postgres", place.schema)
     try:
-        connection = connection_to(place, patience)
+        connection = connection_to(place, patience, prepares=False)
         try:
             settings = settings_of(connection, named)
             in_use, _, oldest = connection.execute(named["server_use"].statement)[0]
