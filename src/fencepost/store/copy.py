@@ -21,7 +21,9 @@ from fencepost.store.statements import Work
 TABLES = ("epoch", "lease", "run", "step", "operation", "attempt", "token", "observation", "signal", "audit")
 """In this order: each refers to those before it."""
 
-_NUMBERED = ("run", "step", "operation", "observation", "signal", "audit")
+# The names of the blocks that insert into each table, and of those that number what comes after.
+_PASTE = {table: f"paste_{table}" for table in TABLES}
+_CONTINUE = tuple(f"continue_{table}" for table in ("run", "step", "operation", "observation", "signal", "audit"))
 _ROWS_AT_ONCE = 500
 _BUSY_SECONDS = 10.0
 
@@ -103,9 +105,9 @@ def _paste(file: sqlite3.Connection, queries: Mapping[str, Query], work: Work, h
     for table in TABLES:
         rows = _rows(file, queries, table)
         while some := rows.fetchmany(_ROWS_AT_ONCE):
-            work.execute(f"paste_{table}", rows=json.dumps([dict(row) for row in some], ensure_ascii=False))
-    for table in _NUMBERED:
-        work.execute(f"continue_{table}")
+            work.execute(_PASTE[table], rows=json.dumps([dict(row) for row in some], ensure_ascii=False))
+    for block in _CONTINUE:
+        work.execute(block)
     there = list(work.execute("count_rows")[0])
     if there != here:
         raise StoreUnavailable(
