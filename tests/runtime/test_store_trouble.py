@@ -21,6 +21,12 @@ from tests.store.faulty import FULL, IOERR_FSYNC, Faults
 
 
 @pytest.fixture
+def db(tmp_path):
+    """A file: the faults are SQLite's."""
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
 def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
     """What goes wrong with the apps' connections from now on."""
     wrong = Faults()

@@ -170,7 +170,7 @@ def test_a_disk_that_is_full_changes_nothing_and_is_over_when_there_is_space(tmp
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://host/db", "sqlite://ledger.db", "sqlite:///:memory:", "sqlite:///", ":memory:"]
+    "url", ["mysql://host/db", "sqlite://ledger.db", "sqlite:///:memory:", "sqlite:///", ":memory:"]
 )
 def test_a_url_that_names_no_file_is_refused(url: str) -> None:
     with pytest.raises(Misuse) as refusal:

@@ -10,8 +10,8 @@ import pytest
 from fencepost.core import states
 from fencepost.core.epoch import GENERATIONS_PER_SECOND
 from fencepost.store import queries
-from fencepost.store.batch import KINDS
 from fencepost.store.connection import StandardConnection
+from fencepost.store.groups import KINDS
 from fencepost.store.open import open_store
 from tests.store import build
 

@@ -74,7 +74,8 @@ def guarantee(contract: Contract) -> Guarantee | None:
     rungs = ladder(contract)
     if not rungs:
         return None
-    return Guarantee(rungs[0], _PROMISES[rungs[0]], _assumptions(contract, rungs[0]))
+    assumptions = (*_assumptions(contract, rungs[0]), *_fence_in_vain(contract, rungs))
+    return Guarantee(rungs[0], _PROMISES[rungs[0]], assumptions)
 
 
 _PROMISES = {
@@ -95,8 +96,20 @@ def _assumptions(contract: Contract, rung: Rung) -> tuple[str, ...]:
             return (f"the target remembers the key {lasts}",)
         case Rung.LOOKED_UP:
             return (f"no request is still at work, and every result visible, {spelled(contract.span)} after dispatch",)
+        case Rung.FENCED:
+            return (f"every writer of the resource sends its token, and {contract.fence} never forgets the highest",)
         case _:
             return ()
+
+
+def _fence_in_vain(contract: Contract, rungs: tuple[Rung, ...]) -> tuple[str, ...]:
+    """Said of a declared fence that is no rung. No blank: where the look-up lags, the span is still there to wait for.
+
+    `protocol` C2: a fence with a lagging look-up needs the span too.
+    """
+    if contract.fence is None or Rung.FENCED in rungs or rungs[0] in (Rung.ATOMIC, Rung.REPEATABLE):
+        return ()
+    return (f"fence without consistent look-up: {contract.fence} does not spare the wait for the span",)
 
 
 def blanks(contract: Contract) -> list[Blank]:

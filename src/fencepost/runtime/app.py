@@ -42,10 +42,10 @@ from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.api import NewRun, RunFilter
 from fencepost.store.journal import Journal
-from fencepost.store.open import open_store, wall_clock
+from fencepost.store.open import open_store
 
 if TYPE_CHECKING:
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 R = TypeVar("R")
 
@@ -57,7 +57,7 @@ class App:
     """One ledger and the workflows that may run on it.
 
     Args:
-        url: of the ledger, `sqlite:///file.db` or a path.
+        url: of the ledger: `sqlite:///file.db`, a path, or `postgresql://host/database`.
         workflows: those that this process can start and work on.
         targets: the outside systems by the name under which effects declare them.
         model: the endpoint of model steps; from the environment, or local rules, if not given.
@@ -95,7 +95,8 @@ class App:
         self._starts = Starts(self._patience)
         self._workers: list[Worker] = []
         self._watchers = Watchers()
-        self.clock = wall_clock
+        self.clock: Callable[[], int] | None = None
+        """Microseconds in place of the database's clock; for tests."""
         self.probe: Any = None
 
     def register(self, declared: Workflow[..., Any]) -> None:
@@ -166,7 +167,7 @@ class App:
             )
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """The opened ledger's store."""
         return self.host.store
 

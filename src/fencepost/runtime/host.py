@@ -19,8 +19,8 @@ from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
 from fencepost.runtime.handle import Watchers
+from fencepost.store.api import Store
 from fencepost.store.journal import Journal
-from fencepost.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from fencepost.effects.call import Attempting
@@ -38,7 +38,7 @@ class Host:
     """The surroundings of every run in this process, and the clock by which its operations are led."""
 
     namespace: str
-    store: SqliteStore
+    store: Store
     journal: Journal
     lease: LeaseHolder
     outside: Outside

@@ -32,7 +32,7 @@ from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
     from fencepost.runtime.app import App
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 _PERSON = "a person"
 
@@ -46,7 +46,7 @@ class Deed:
 
 
 def _perform(
-    store: SqliteStore,
+    store: Store,
     run: Run,
     verb: str,
     *,

@@ -35,11 +35,12 @@ from fencepost.runtime.unlived import hand_back, hold_for_error
 if TYPE_CHECKING:
     from fencepost.effects.call import Attempting
     from fencepost.runtime.host import Host
+    from fencepost.store.changes import Changes
 
 LOG = logging.getLogger("fencepost.worker")
 
 PULSE = 0.05
-"""Seconds between two looks for changes by other processes; one look costs a few microseconds."""
+"""Seconds between two claims while there is more to claim than room."""
 
 COLLECTOR_THRESHOLD = 10_000
 """New containers before the collector looks at the youngest ones; Python's own default is 700."""
@@ -81,7 +82,8 @@ class Worker:
         self._lives: dict[int, Execution] = {}
         self._life_of: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._mark = -1
+        self._changes: Changes = host.store.changes(self._hear)
+        self._told = False
         self.claimed = 0
         self.abandoned: set[asyncio.Task[None]] = set()
         """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
@@ -111,6 +113,11 @@ class Worker:
         """Something in this process may be due; from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
+
+    def _hear(self) -> None:
+        """Another process has changed the ledger; from any thread."""
+        self._told = True
+        self.wake()
 
     def has_room(self) -> bool:
         """Whether a run started now may be lived here at once."""
@@ -142,6 +149,7 @@ class Worker:
             for execution in self._lives.values():
                 execution.draining = True
             await self._until_all_are_left()
+            self._changes.close()
             await asyncio.to_thread(self.host.lease.end)
 
     def _begin_life(self) -> None:
@@ -176,7 +184,7 @@ class Worker:
             due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
             now = store.now()
             if due is None or due > now:
-                return 1.0 if due is None else min(1.0, (due - now) / SECOND)
+                return self._pause(due)
             claimed = await asyncio.to_thread(
                 store.claim, self.host.lease.id, kinds, namespace=namespace, now=now, margin=self._margin, limit=room
             )
@@ -185,8 +193,11 @@ class Worker:
                 self._begin(run, None)
             if len(claimed) == room:
                 return PULSE
-        due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
-        return 1.0 if due is None else min(1.0, max(0.0, (due - store.now()) / SECOND))
+        return self._pause(store.next_wake(kinds, namespace=namespace, margin=self._margin))
+
+    def _pause(self, due: int | None) -> float:
+        rest = self._changes.pause_max
+        return rest if due is None else min(rest, max(0.0, (due - self.host.store.now()) / SECOND))
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep until `seconds` are over, this process wakes us, or another process has changed the ledger."""
@@ -195,19 +206,28 @@ class Worker:
             self.host.lease.tick(self._longest_step())
             try:
                 # First wait, then look: our own commits change the ledger too, and are no reason to look at once.
-                await asyncio.wait_for(self._woken.wait(), min(left, PULSE))
+                await asyncio.wait_for(self._woken.wait(), min(left, self._changes.pulse))
             except TimeoutError:
                 if not self._changed():
                     continue
+            else:
+                if self._told:
+                    self._told = False
+                    self._changed()
             break
         self._woken.clear()
 
     def _changed(self) -> bool:
-        mark = self.host.store.change_mark()
-        if mark == self._mark:
+        if not self._changes.look():
             return False
-        self._mark = mark
-        for run in self.host.store.signalled(self.host.lease.id):
+        try:
+            signalled = self.host.store.signalled(self.host.lease.id)
+        except StoreFailed:
+            raise
+        except StoreUnavailable as error:
+            LOG.warning("the ledger cannot be reached: %s", error)
+            return True  # the next claim says more
+        for run in signalled:
             execution = self._lives.get(run)
             if execution is not None:
                 execution.notice()
