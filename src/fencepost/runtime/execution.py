@@ -69,6 +69,7 @@ class Execution:
         self.later: dict[str, Later] = {}
         self.stopped: Stopped | None = None
         self.stopped_at: str = ""
+        self.with_hold: list[Move] = []
         self.state = history.run.state
         self.report: CompensationReport | None = compensated(history)
         self.by_person = False
@@ -369,6 +370,7 @@ class Execution:
             self.later[position] = conclusion
         elif isinstance(conclusion, Stopped):
             self.stopped, self.stopped_at = conclusion, conclusion.at or position
+            self.with_hold += conclusion.with_hold
         elif isinstance(conclusion, Superseded):
             self.refused = conclusion.answer
 
