@@ -13,6 +13,7 @@ writer thread goes on waiting for the same answer. What is written is `postgres_
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -145,6 +146,12 @@ class Commits:
         connection.close()
         self.take_back(connection)
         return Doubt(connection.mark.id, connection.mark.number + 1)
+
+    def farewell(self, connection: PostgresConnection) -> None:
+        """Take a connection's mark along, before it is closed in peace."""
+        if connection.mark.number:
+            with suppress(PostgresError):
+                connection.run_encoded([BEGIN, self._step("forget_mark", mark=connection.mark.id), COMMIT])
 
     def telling(self) -> list[Encoded]:
         """The word to those who listen; it goes out with the commit."""

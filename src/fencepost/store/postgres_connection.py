@@ -267,6 +267,9 @@ class PostgresConnection:
 
     def _take(self, result: PGresult | None) -> None:
         if result is None:
+            if not self._sent:
+                # The server said why it ends the connection, and nothing after it: what it has done is not known.
+                raise self._lost(self._refusal or ConnectionError("the server ended the connection"))
             self._sent.popleft()  # the end of one statement's answers
         elif result.status in (_COMMAND_OK, _TUPLES_OK):
             if self._sent[0]:

@@ -22,14 +22,6 @@ ORDER BY place
 ON CONFLICT (namespace, id) DO NOTHING
 RETURNING no;
 
--- name: started_runs
--- The runs with these ids, in the order in which they are asked for.
-SELECT no, run.namespace, run.id, workflow, workflow_version, input, fingerprint, state, generation, version,
-    created_at, changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
-FROM unnest(:namespace::text[], :id::text[]) WITH ORDINALITY AS asked (namespace, id, place)
-JOIN fencepost.run ON run.namespace = asked.namespace AND run.id = asked.id
-ORDER BY place;
-
 -- name: find_run
 -- The run with this id.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
