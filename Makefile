@@ -26,6 +26,10 @@ demo: $(VENV)/.ready ## Kill workers while invoices go through (ARGS="--seed 7 -
 test: $(VENV)/.ready ## Run the tests on embedded parts alone (ARGS="tests/core -k fold")
 	$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: zombies
+zombies: $(VENV)/.ready ## Lose owners at each point of a dispatch, and let them come back (ARGS="--fault stopped")
+	$(BIN)/python -m tests.zombies $(ARGS)
+
 .PHONY: check
 check: $(VENV)/.ready ## Lint, formatting, types, layers and house rules
 	$(BIN)/ruff check
