@@ -27,8 +27,12 @@ class Wire:
         self._going: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
-        server = await asyncio.start_server(lambda *ends: self._begin(self._carry(*ends)), "127.0.0.1", 0)
+        self._server = server = await asyncio.start_server(lambda *ends: self._begin(self._carry(*ends)), "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
+
+    def end(self) -> None:
+        self._server.close()
+        self.sever()
 
     def cut(self) -> None:
         self._flows.clear()
@@ -138,6 +142,8 @@ class Wires:
         asyncio.run_coroutine_threadsafe(what, self._loop).result(10)
 
     async def _end(self) -> None:
+        for wire in self._wires:
+            wire.end()
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
