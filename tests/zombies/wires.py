@@ -27,7 +27,9 @@ class Wire:
         self._going: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
-        self._server = server = await asyncio.start_server(lambda *ends: self._begin(self._carry(*ends)), "127.0.0.1", 0)
+        self._server = server = await asyncio.start_server(
+            lambda *ends: self._begin(self._carry(*ends)), "127.0.0.1", 0
+        )
         self.port = server.sockets[0].getsockname()[1]
 
     def end(self) -> None:

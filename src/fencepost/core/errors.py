@@ -74,6 +74,10 @@ class MovesRefused(Misuse):
     """The ledger refuses again and again what a run's own worker writes: its rows were changed by other hands."""
 
 
+class WorkersLost(Misuse):
+    """One worker after the other was lost with a run in work, and nothing of it was answered in between."""
+
+
 class RepeatedEffect(Misuse):
     """An effect was met twice in one run without an item, or with the same item and other parameters."""
 

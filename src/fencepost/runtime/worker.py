@@ -15,14 +15,22 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from fencepost.core.duration import SECOND
-from fencepost.core.errors import FencepostError, LeaseLost, LedgerWentBack, StoreFailed, StoreUnavailable
+from fencepost.core.errors import (
+    FencepostError,
+    LeaseLost,
+    LedgerWentBack,
+    StoreFailed,
+    StoreUnavailable,
+    WorkersLost,
+)
+from fencepost.core.poison import is_poison, is_suspect
 from fencepost.core.records import History, Run
 from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.effects.deadline import boot_now
 from fencepost.runtime import guard
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
-from fencepost.runtime.lease import LeaseHolder
+from fencepost.runtime.lease import LeaseHolder, check_margin_beside
 
 if TYPE_CHECKING:
     from fencepost.runtime.host import Host
@@ -71,6 +79,8 @@ class Worker:
         self._stopping = False
         self._lives: dict[int, Execution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._suspects: set[int] = set()
+        """Runs lived here that may have brought their last workers down."""
         self._mark = -1
         self.claimed = 0
 
@@ -135,6 +145,7 @@ class Worker:
     def _begin_life(self) -> None:
         """Take the lease under which this worker works; raises `StoreUnavailable` where it is asked to work."""
         guard.install()
+        check_margin_beside(self.host.store.leases(), self._margin, self.host.store.now())
         if self.host.lease.is_over:  # of an earlier worker of this process
             self.host.lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
         self.host.take_lease(self.host.lease)
@@ -166,15 +177,18 @@ class Worker:
             if due is None or due > now:
                 return 1.0 if due is None else min(1.0, (due - now) / SECOND)
             claimed = await asyncio.to_thread(
-                store.claim, self.host.lease.id, kinds, namespace=namespace, now=now, margin=self._margin, limit=room
-            )
+                store.claim, self.host.lease.id, kinds, namespace=namespace, now=now, margin=self._margin, limit=room,
+                suspects=0 if self._suspects else 1,
+            )  # fmt: skip
             for run in claimed:
                 self.claimed += 1
                 self._begin(run, None)
             if len(claimed) == room:
                 return PULSE
         due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
-        return 1.0 if due is None else min(1.0, max(0.0, (due - store.now()) / SECOND))
+        left = 1.0 if due is None else (due - store.now()) / SECOND
+        # What is due already was not to be had: a second suspect waits for its place.
+        return min(1.0, left) if left > 0 else PULSE
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep until `seconds` are over, this process wakes us, or another process has changed the ledger."""
@@ -222,6 +236,8 @@ class Worker:
 
     def _begin(self, run: Run, history: History | None) -> None:
         self.host.watchers.here.add(run.no)
+        if is_suspect(run.takeovers):
+            self._suspects.add(run.no)
         task = asyncio.create_task(self._live(run, history))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -229,6 +245,12 @@ class Worker:
     async def _live(self, run: Run, history: History | None) -> None:
         left: Run | None = None
         try:
+            if is_poison(run.takeovers):
+                raise WorkersLost(  # noqa: TRY301 - held below, as everything that cannot be lived is
+                    f"{run.takeovers} workers in a row were lost with this run, and nothing of it was answered",
+                    hint="see what the step does to its process, mend it, then resume the run",
+                    ids={"run": run.id},
+                )
             left = await self._live_until_left(run, history)
         except StoreUnavailable as error:
             # Nothing more is sent under this lease; whoever claims the run next finds everything in the ledger.
@@ -237,7 +259,8 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - a run must never be left owned and not lived
             await asyncio.to_thread(self._hold, run, error)
         finally:
-            was_full = len(self._lives) >= self.runs_max
+            was_full = len(self._lives) >= self.runs_max or run.no in self._suspects
+            self._suspects.discard(run.no)
             if (last := self._lives.get(run.no)) is not None and last.owner.generation == run.generation:
                 del self._lives[run.no]  # and not a later life of it that has begun here meanwhile
             self.host.watchers.run_left(run.no, left)

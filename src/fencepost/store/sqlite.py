@@ -17,6 +17,7 @@ from typing import Any
 
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import LeaseLost, RunNotFound, StoreBusy, StoreFailed, StoreUnavailable
+from fencepost.core.poison import fitting
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
@@ -156,8 +157,9 @@ class SqliteStore:
         return [rows.run(row) for row in self._read(name, **values)]
 
     def claim(
-        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int
-    ) -> list[Run]:
+        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
+        suspects: int | None = None,
+    ) -> list[Run]:  # fmt: skip
         """See `Store.claim`. Raises `LeaseLost` when the claimer's own lease is over."""
         due = self.next_wake(workflows, namespace=namespace, margin=margin)
         if due is None or due > now or limit < 1:
@@ -168,7 +170,7 @@ class SqliteStore:
             if self._change("expire_leases", now=now, margin=margin):
                 self._pass(points, ["lease:live:expire"])
             if self._execute("lease_is_live", lease=lease):
-                found = self._execute("orphaned_runs", limit=limit, **wanted)
+                found = fitting(self._execute("orphaned_runs", limit=limit, **wanted), suspects)
                 found += self._execute("due_runs", now=now, limit=limit - len(found), **wanted)
                 return [self._claim_one(lease, row, now, points) for row in found]
         # After the commit, so that the expiry of this very lease stands.
@@ -179,11 +181,14 @@ class SqliteStore:
         )
 
     def _claim_one(self, lease: str, due: Row, now: int, points: list[str]) -> Run:
-        run, generation, state = due
+        run, generation, state, takeovers, answers = due
         if self.probe is not None:
             states = [row[0] for row in self._execute("operation_states_of", run=run)]
             self._pass(points, faultpoints.of_claim(state, states))
-        changed = self._change("claim_run", run=run, generation=generation, expected=state, lease=lease, now=now)
+        changed = self._change(
+            "claim_run", run=run, generation=generation, expected=state, lease=lease, now=now, takeovers=takeovers,
+            answers=answers,
+        )  # fmt: skip
         assert changed == 1, "the run was read under the same write lock"
         self._change("take_over_operations", run=run, generation=generation + 1, now=now)
         return rows.run(self._execute("load_run", run=run)[0])
