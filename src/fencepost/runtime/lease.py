@@ -105,6 +105,10 @@ class LeaseHolder:
         self._ticked_at = boot_now()
         self._stall_allowed = min(max(longest_step, self.length), STALL_MAX)
 
+    def begins(self, timeout: int) -> None:
+        """A step begins on the working loop, which it may keep from ticking until its attempt timeout is over."""
+        self._stall_allowed = max(self._stall_allowed, min(timeout, STALL_MAX))
+
     def check(self) -> None:
         """Raise `LeaseLost` if no send may start now."""
         if self.lost or boot_now() >= self._good_until:
