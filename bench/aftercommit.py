@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 from fencepost.runtime.app import App
 from fencepost.store.api import Group, NewRun
-from fencepost.store.batch import Outcome
 from fencepost.store.faultpoints import Probe
+from fencepost.store.groups import Outcome
 from fencepost.store.journal import Journal, JournaledStore, PreparedCommit
 
 Tell = Callable[[Sequence[Group | NewRun], Sequence[Outcome]], None]

@@ -18,7 +18,7 @@ from fencepost.core.identity import operation_key
 from fencepost.core.records import Lease, Run
 from fencepost.core.states import LeaseState
 from fencepost.store.api import Answer, Group, NewRun, Started
-from fencepost.store.batch import Outcome
+from fencepost.store.groups import Outcome
 from fencepost.store.journal import Journal
 from fencepost.store.moves import Move, MoveRun, NewOperation
 from fencepost.store.open import open_store

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fencepost.store.api import Answer, Group, NewRun
-from fencepost.store.batch import Outcome
+from fencepost.store.groups import Outcome
 from fencepost.store.moves import NewOperation
 
 SAMPLE = 256

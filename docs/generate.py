@@ -114,6 +114,9 @@ def _cell(one: Table[Any, Any], state: Any, event: Any) -> str:
 
 RUNGS = {
     "send_key=": Contract("e", key=KeyPromise(24 * HOUR, "header")),
+    "fence=, reconcile=, consistent=True, settle=": Contract(
+        "e", settle=MINUTE, fence="the target", look_up=LookUpPromise("find", consistent=True)
+    ),
     "reconcile=, settle=": Contract("e", settle=MINUTE, look_up=LookUpPromise("find")),
     'on_unknown="hold"': Contract("e", holds_on_unknown=True),
     "repeatable=True": Contract("e", repeatable=True),
@@ -207,6 +210,7 @@ def runbook_page(page: runbook.Page) -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "api.md": signatures.public_names,
+    "targets.md": signatures.target_names,
     "testing.md": signatures.testing_names,
     "cli.md": command_line,
     "contracts.md": contracts,

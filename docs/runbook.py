@@ -240,6 +240,14 @@ PAGES = (
         "Pass plain values and pydantic models; pass a reference to what is large.",
     ),
     Page(
+        "TimeoutIgnored",
+        "A read, a computation, a model step or a look-up was cancelled when its time was over, and went on all the "
+        "same. Nobody waits for it any more; asked again at once it would go on beside itself.",
+        "The body of the step that is named: a bare `except`, or one of BaseException, around an await.",
+        (("resume RUN --reason TEXT", "the body is mended and deployed; it is asked again"), CANCEL, GIVE_UP),
+        "Catch `Exception`; let `asyncio.CancelledError` through.",
+    ),
+    Page(
         "MovesRefused",
         "The ledger refused several times in a row what the run's own worker wrote, although nobody else owns it: a "
         "row is there that should not be, or is not as the worker read it. Nothing was sent on it.",

@@ -1,7 +1,8 @@
 """Lays out the public Python names as Markdown: signature, docstring, and the methods that users call.
 
-Which names there are is read from `fencepost.__all__` and `fencepost.testing.__all__`; this file only groups them. A
-name that no group claims lands under "Other", where a test finds it. What is written where is `generate`.
+Which names there are is read from the `__all__` of `fencepost`, `fencepost.targets` and `fencepost.testing`; this file
+only groups them. A name that no group claims lands under "Other", where a test finds it. What is written where is
+`generate`.
 """
 
 import inspect
@@ -11,13 +12,13 @@ from datetime import timedelta
 from typing import Any
 
 import fencepost
-from fencepost import testing
+from fencepost import targets, testing
 from fencepost.core.duration import spelled
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Declare": (
-        *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Retry", "Stands"),
-        *("Allowed", "Refused"),
+        *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Fenced", "Retry"),
+        *("Stands", "Allowed", "Refused"),
     ),
     "Run": ("App", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "CompensationReport"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
@@ -48,7 +49,8 @@ INNER = {
         "ending",
     ),
     *("evidence", "from_text", "has_room", "host", "key_scope", "no_answer", "posting", "promise", "provenance"),
-    *("reference_of", "register", "request", "running", "send_key", "start", "steps_with", "store", "version", "wake"),
+    *("reference_of", "register", "request", "resource_of", "running", "send_key", "start", "steps_with", "store"),
+    *("version", "wake"),
 }
 """Members with a docstring that are for the package itself, whichever class has them."""
 
@@ -77,6 +79,14 @@ def testing_names() -> str:
     names = {name: getattr(testing, name) for name in testing.__all__}
     text = "# The outside world, for tests\n\nEverything here is imported from `fencepost.testing`. "
     text += "How to use it: [write a test](../howto/write-a-test.md).\n\n"
+    return text + "\n".join(entry(name, one) for name, one in names.items())
+
+
+def target_names() -> str:
+    """Everything that `fencepost.targets` offers."""
+    names = {name: getattr(targets, name) for name in targets.__all__}
+    text = "# Targets that compare tokens\n\nEverything here is imported from `fencepost.targets`. "
+    text += "How to use it: [fence a target](../howto/fence-a-target.md).\n\n"
     return text + "\n".join(entry(name, one) for name, one in names.items())
 
 

@@ -1,8 +1,12 @@
-"""What holds for every test: how hypothesis runs. Fixtures live in the room that they serve."""
+"""What holds for every test: how hypothesis runs. Fixtures live in the room that they serve, servers in `services`."""
 
 import os
 
 from hypothesis import HealthCheck, settings
+
+from tests.services.fixtures import dialect, own_server, pooler, postgres, postgres_server, url
+
+__all__ = ["dialect", "own_server", "pooler", "postgres", "postgres_server", "url"]
 
 # No deadline: how long one example takes on a shared machine says nothing about the rule under test.
 # print_blob: a failure names what reproduces it.

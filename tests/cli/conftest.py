@@ -49,9 +49,9 @@ def fencepost(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> str:
+def db(url: str) -> str:
     """The URL of a ledger that does not exist yet."""
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
+    return url
 
 
 @pytest.fixture

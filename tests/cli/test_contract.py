@@ -5,10 +5,12 @@ import re
 
 import pytest
 
+from fencepost import Absent, App, Fenced, Run, SyncCall, effect, workflow
 from fencepost.cli.target import load_app
 from fencepost.core.contract import Contract, KeyPromise, LookUpPromise, Retry
 from fencepost.core.guarantee import blanks
 from fencepost.runtime.contracts import HEADINGS, RecoveryRow, recovery_table
+from fencepost.targets import LargestSeen, SqlFence
 from tests.cli.conftest import SHOP
 
 BLANK_APP = "examples/blank_contract.py:app"
@@ -50,6 +52,49 @@ def test_a_deadline_that_cannot_be_enforced_is_an_assumption(monkeypatch):
     monkeypatch.setattr("fencepost.effects.transport.deadline_assumption", lambda: "assumed: nobody stops a process")
     rows = {row.step: row for row in recovery_table(load_app(SHOP))}
     assert "assumed: nobody stops a process" in rows["ring"].assumptions
+
+
+def fenced_row(fence, resource, *, consistent):
+    def find(call, account: str) -> Absent:
+        return Absent()
+
+    @effect(fence=Fenced(fence, resource), reconcile=find, consistent=consistent, settle="1h", attempt_timeout="1m")
+    def book(call: SyncCall, account: str) -> None:
+        call.token(account)
+
+    @workflow(version=1)
+    async def pay(run: Run, account: str) -> None:
+        await run.do(book(account))
+
+    app = App("sqlite:///nowhere.db", workflows=[pay])
+    return next(row for row in recovery_table(app) if row.step == "book")
+
+
+def test_a_fence_is_shown_with_its_resource_and_rests_on_no_deadline():
+    row = fenced_row(SqlFence(lambda: None), lambda account: account, consistent=True)
+
+    assert row.fence == "SQL guard row; resource: a function of (account: str)"
+    assert row.guarantee.startswith("fenced: applied once, with no clock assumption; behind it: looked-up, held")
+    assert row.assumptions == (
+        "every writer of the resource sends its token, and SQL guard row never forgets the highest",
+    )
+
+
+def test_a_fence_without_consistent_look_up_is_an_assumption():
+    row = fenced_row(SqlFence(lambda: None), "account:7", consistent=False)
+
+    assert row.fence == "SQL guard row; resource: account:7"
+    assert row.guarantee.startswith("looked-up: ")
+    assert any(text.startswith("fence without consistent look-up: ") for text in row.assumptions)
+    assert row.blanks == ()
+
+
+def test_a_weak_fence_is_shown_with_its_weakness_and_counts_as_none():
+    row = fenced_row(LargestSeen("printer"), "printer:1", consistent=True)
+
+    assert row.fence == "printer; resource: printer:1; weak, counts as none"
+    assert row.guarantee.startswith("looked-up: ")
+    assert row.assumptions[-1].startswith("printer is no fence: it learns tokens from writes alone")
 
 
 def test_text_markdown_and_json_hold_the_same_rows(fencepost, rows):

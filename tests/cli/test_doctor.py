@@ -11,6 +11,12 @@ from tests.cli.conftest import SHOP
 
 
 @pytest.fixture
+def db(tmp_path):
+    """A file: what is checked of a server is in tests/services."""
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture
 def findings(fencepost, db):
     """Run doctor; returns its exit code and the checks by name."""
 

@@ -1,6 +1,7 @@
 """`runs` and `show`: everything that the ledger holds, with stable keys, and harmless on a terminal."""
 
 import json
+import shlex
 import sqlite3
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def test_the_timeline_shows_intent_evidence_reference_and_verbs(fencepost, db, s
     held = fencepost("show", "unknown", "--db", db).out
     assert "(at book)" in held
     offered = [line.strip() for line in held.splitlines() if line.startswith("  fencepost")]
-    end = f"--reason TEXT --app MODULE:APP --db {db}"
+    end = f"--reason TEXT --app MODULE:APP --db {shlex.quote(db)}"
     assert offered[:2] == [
         f"fencepost settle unknown book --happened --result JSON {end}",
         f"fencepost settle unknown book --did-not-happen {end}",
@@ -90,9 +91,9 @@ def test_the_timeline_shows_intent_evidence_reference_and_verbs(fencepost, db, s
     assert not [line for line in offered if line.startswith("fencepost signal")]
     waiting = fencepost("show", "waiting", "--db", db).out
     assert "signal 'decision'" in waiting
-    assert f"fencepost signal waiting decision JSON --db {db}" in waiting
+    assert f"fencepost signal waiting decision JSON --db {shlex.quote(db)}" in waiting
     with_app = fencepost("show", "unknown", "--app", SHOP, "--db", db).out
-    assert f"--reason TEXT --app {SHOP} --db {db}" in with_app
+    assert f"--reason TEXT --app {SHOP} --db {shlex.quote(db)}" in with_app
 
 
 def test_what_the_environment_names_is_not_repeated(fencepost, db, shop, monkeypatch):
@@ -100,6 +101,7 @@ def test_what_the_environment_names_is_not_repeated(fencepost, db, shop, monkeyp
     assert "fencepost signal waiting decision JSON\n" in fencepost("show", "waiting").out
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_hold_inside_an_operators_compensation_names_the_operation(fencepost, db, shop):
     with sqlite3.connect(db.removeprefix("sqlite:///")) as connection:
         connection.execute("UPDATE run SET hold = json_set(hold, '$.step', 'operator:1') WHERE id = 'unknown'")

@@ -15,15 +15,17 @@ from tests.polling import until
 
 FENCEPOST = (sys.executable, "-c", "import sys; from fencepost.cli.main import main; sys.exit(main())")
 
+DEAF = f"{Path(__file__).with_name('deaf.py')}:app"
+
 
 @pytest.fixture
 def worker(db):
     """Start workers; whatever is left of them is killed afterwards."""
     begun = []
 
-    def start(*options):
+    def start(*options, app=SHOP):
         process = subprocess.Popen(
-            [*FENCEPOST, "worker", SHOP, "--db", db, *options],
+            [*FENCEPOST, "worker", app, "--db", db, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -89,6 +91,20 @@ def test_the_second_signal_ends_at_once_and_leaves_the_effect_in_flight(fencepos
     seen = told(fencepost, db, run)
     assert [(step["state"], step["attempts"][0]["outcome"]) for step in seen["steps"]] == [("dispatched", "unresolved")]
     assert seen["run"]["owner"]["pid"] == process.pid
+
+
+def test_a_body_that_no_cancel_ends_keeps_no_worker_from_draining(fencepost, db, worker, tmp_path):
+    gate = tmp_path / "gate"
+    begun = fencepost("start", DEAF, "ring_for_ever", "--id", "r", "--input", json.dumps(str(gate)), "--db", db)
+    assert begun.code == 0, begun.err
+    process = worker(app=DEAF)
+    until(gate.exists, "the effect to begin")
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    assert "ended without 1 run whose body no cancel ends" in err
+    seen = told(fencepost, db, "r")
+    assert (seen["run"]["state"], seen["steps"][0]["state"]) == ("ready", "unknown")
 
 
 def test_an_idle_worker_drains_at_once(worker):

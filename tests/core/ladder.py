@@ -30,6 +30,8 @@ KEYED_WINDOW = replace(PLAIN, key=KeyPromise(window=WINDOW, carried_by="header")
 KEYED_ASKS = replace(KEYED_WINDOW, look_up=LookUpPromise("find"))
 HOLDS = replace(PLAIN, holds_on_unknown=True)
 
+ATOMIC = replace(PLAIN, atomic=True)
+
 NOTHING = World()
 LAGGING = World(lags=True)
 FENCE = World(fence=True, deadline_holds=False)
@@ -51,6 +53,7 @@ GUARDED = [
     Row("a fence", "raise it, look up at the authority, send", FENCED, FENCE),
     Row("a fence", "the same, three attempts", replace(FENCED, retry=THREE), replace(FENCE, takeovers=0)),
     Row("a fence, look-up lags", "raise it, wait out the span, look up, send", FENCED_LAGGING, FENCE_LAGGING),
+    Row("the ledger's own database", "one commit, guarded; else send again", ATOMIC, World(atomic=True)),
     Row("a key", "send the same key again", KEYED, KEY),
     Row("a key with a window", "send the same key inside it, then a person", KEYED_WINDOW, KEY_WINDOW),
     Row("a key with a window", "look up, send the same key inside it", KEYED_ASKS, replace(KEY_WINDOW, lags=True)),
@@ -105,6 +108,7 @@ RESENT = _row("a key", "send the same key again")
 RESENT_IN_WINDOW = _row("a key with a window", "send the same key inside it, then a person")
 RESENT_IN_ACCOUNT = _row("a key, account changes", "send the same key in its account")
 ASKED_IN_ACCOUNT = _row("nothing", "the same, and the account changes")
+ONE_COMMIT = _row("the ledger's own database", "one commit, guarded; else send again")
 PERSON = _row("nothing that can be asked", "a person decides, and waits")
 
 
@@ -167,6 +171,7 @@ WITHOUT = [
     ),
     Without("the key is not sent again in another scope", _habit(RESENT_IN_ACCOUNT, compares_scope=False)),
     Without("an absence in another scope proves nothing", _habit(ASKED_IN_ACCOUNT, compares_scope=False)),
+    Without("an atomic commit compares the owner and the state", _habit(ONE_COMMIT, guards_the_commit=False)),
     Without("a person waits as the machine must", PERSON, _no_span),
     Without(
         "an effect is compensated when no attempt of it is on its way",

@@ -32,7 +32,8 @@ REMEMBERED = 2
 class World:
     """What the target really does, whatever the contract says of it, and what may go wrong around it.
 
-    `ticks` is how long it is watched; `forgets`: a key is unknown again after `REMEMBERED` ticks.
+    `ticks` is how long it is watched; `forgets`: a key is unknown again after `REMEMBERED` ticks. `atomic`: the target
+    is the ledger's own database, and the effect lands in the commit that records its result.
     """
 
     key: bool = False
@@ -46,6 +47,7 @@ class World:
     refuses: bool = False
     cannot_tell: bool = False
     deadline_holds: bool = True
+    atomic: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Habits:
     compares_scope: bool = True
     intends_first: bool = True
     doubts_lost_replies: bool = True
+    guards_the_commit: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Sent(NamedTuple):
     token: int
     dispatched: int  # by the ledger's clock, in ticks
     account: int
+    owner: int = 0  # who dispatched it, where that is compared when it lands
     pending: bool = True
     reply: Outcome | None = None
 
@@ -189,7 +193,7 @@ def _settle(row: Row, state: State, proofs: dict[int, Outcome]) -> State:
 
 def _dispatch(row: Row, state: State) -> State:
     now = _moment(row, state).now // SPAN
-    sent = Sent(Outcome.UNRESOLVED, state.token, now, state.account)
+    sent = Sent(Outcome.UNRESOLVED, state.token, now, state.account, state.owner if row.world.atomic else 0)
     return state._replace(
         state=OPERATION.after(state.state, OperationEvent.DISPATCH),
         attempts=(*state.attempts, sent),
@@ -243,6 +247,9 @@ def _network(row: Row, state: State) -> Iterator[Step]:
         if not sent.pending:
             continue
         account = state.accounts[sent.account]
+        if row.world.atomic:
+            yield _commits(row, state, number)
+            continue
         if row.world.fence and sent.token < account.token:
             yield f"request {number + 1} is fenced off", _replied(state, number, Outcome.NOT_APPLIED, account)
             continue
@@ -254,6 +261,22 @@ def _network(row: Row, state: State) -> Iterator[Step]:
             continue
         applied = raised._replace(applied=account.applied + 1, key_seen=state.tick, visible=state.tick + 1)
         yield f"request {number + 1} is applied", _replied(state, number, Outcome.APPLIED, applied)
+
+
+def _commits(row: Row, state: State, number: int) -> Step:
+    """The effect and its result land together, or not at all where the ledger has moved on."""
+    sent = state.attempts[number]
+    over = _replied(state, number, sent.outcome, state.accounts[0])
+    attempts = tuple(one._replace(reply=None) if n == number else one for n, one in enumerate(over.attempts))
+    over = over._replace(attempts=attempts)
+    flies = state.state is OperationState.DISPATCHED and number == len(state.attempts) - 1
+    if row.habits.guards_the_commit and not (flies and sent.owner == state.owner):
+        return f"transaction {number + 1} is taken back", over
+    account = state.accounts[0]
+    landed = over._replace(accounts=(account._replace(applied=account.applied + 1), *state.accounts[1:]))
+    if state.state in FINAL_OPERATION_STATES:
+        return f"transaction {number + 1} commits", landed
+    return f"transaction {number + 1} commits", _settle(row, landed, {number: Outcome.APPLIED})
 
 
 def _remembers(row: Row, state: State, account: Account) -> bool:
@@ -306,6 +329,9 @@ def _decided(row: Row, state: State) -> Iterator[Step]:
                 yield "sent, and crashed before the intent was durable", _sent_unrecorded(state)
         case recovery.LookUp(raise_fence=raising):
             yield from _look_up(row, state, raising=raising)
+        case recovery.Disprove():
+            unresolved = dict.fromkeys(_unresolved(state), Outcome.NOT_APPLIED)
+            yield "what did not commit did not happen", _settle(row, state, unresolved)
         case recovery.GiveUp():
             yield "give up", state._replace(state=OPERATION.after(state.state, OperationEvent.REFUSE))
         case recovery.Hold(reason=reason):

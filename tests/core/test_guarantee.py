@@ -41,6 +41,23 @@ def test_a_fence_with_a_lagging_look_up_buys_no_more_than_the_look_up():
     assert ladder(replace(ASKED, fence="account")) == ladder(ASKED)
 
 
+def test_a_fence_without_a_consistent_look_up_is_named_and_no_blank():
+    lagging, beside_a_key = replace(ASKED, fence="account"), replace(KEYED, fence="account")
+    for contract in (lagging, beside_a_key):
+        bought = guarantee(contract)
+        assert bought is not None
+        assert bought.assumptions[-1].startswith("fence without consistent look-up: account ")
+        assert blanks(contract) == []
+
+
+def test_a_fence_rests_on_every_writer_and_on_no_clock():
+    bought = guarantee(replace(BARE, fence="account", look_up=AUTHORITY))
+    assert bought is not None
+    assert bought.assumptions == (
+        "every writer of the resource sends its token, and account never forgets the highest",
+    )
+
+
 def test_a_key_that_may_not_be_resent_is_no_rung():
     assert ladder(replace(KEYED, holds_on_unknown=True)) == (Rung.HELD,)
 

@@ -1,16 +1,14 @@
 """Fixtures of the runtime's tests: a ledger's file, and a target that has forgotten the test before."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.runtime.stage import Target, target
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> str:
+def db(url: str) -> str:
     """The URL of a ledger that does not exist yet."""
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
+    return url
 
 
 @pytest.fixture(autouse=True)

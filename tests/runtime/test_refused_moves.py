@@ -18,6 +18,12 @@ from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import Gate, hold, keyed, once, operation, played, target, verb, working
 
 
+@pytest.fixture
+def db(tmp_path):
+    """A file, which can be changed by hand."""
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
 @workflow()
 async def two(run: Run) -> str:
     await run.do(keyed("a"))

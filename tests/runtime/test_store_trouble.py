@@ -4,18 +4,26 @@ The connection behind the store is replaced by one that refuses; the store's own
 """
 
 import asyncio
+import sqlite3
+from contextlib import AsyncExitStack, closing
 
 import pytest
 
-from fencepost.core.errors import StoreFailed
-from fencepost.core.states import RunState
+from fencepost.core.errors import StoreBusy, StoreFailed
+from fencepost.core.states import OperationState, RunState
 from fencepost.runtime import app as app_module
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from fencepost.store.open import open_store
-from tests.runtime.stage import Gate, keyed, once, played, reaches, target, until
+from tests.runtime.stage import Gate, keyed, once, operation, played, reaches, target, until
 from tests.store.faulty import FULL, IOERR_FSYNC, Faults
+
+
+@pytest.fixture
+def db(tmp_path):
+    """A file: the faults are SQLite's."""
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
 @pytest.fixture
@@ -41,6 +49,21 @@ async def side_by_side(run: Run) -> list[str]:
         return await run.do(keyed(f"{name}2"), item=f"{name}2")
 
     return list(await run.gather(row("x"), row("y")))
+
+
+@workflow()
+async def one_after_the_other(run: Run) -> str:
+    await run.do(once("a"), item="a")
+    return await run.do(once("b"), item="b")
+
+
+@workflow()
+async def beside_each_other(run: Run) -> list[str]:
+    async def row() -> str:
+        await run.do(once("a"), item="a")
+        return await run.do(once("b"), item="b")
+
+    return list(await run.gather(row(), run.do(once("c"), item="c")))
 
 
 @pytest.mark.parametrize("flow", [two, side_by_side])
@@ -102,3 +125,58 @@ async def test_a_worker_that_is_idle_when_a_sync_fails_says_so_at_once_and_ends(
         assert [one.levelname for one in caplog.records if "has ended" in one.message] == ["CRITICAL"]
         with pytest.raises(StoreFailed):
             await working.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize("works", [True, False], ids=["beside a worker", "without a worker"])
+def test_a_start_on_a_busy_ledger_says_so_and_is_one_run_however_often_it_is_tried(db, works):
+    @played
+    async def play() -> None:
+        async with App(db, workflows=[two], patience="200ms") as app, AsyncExitStack() as stack:
+            if works:
+                await stack.enter_async_context(app.worker())
+            await app.runs()  # the file is there
+            with closing(sqlite3.connect(db.removeprefix("sqlite:///"), isolation_level=None)) as shell:
+                shell.execute("BEGIN IMMEDIATE")
+                for _ in range(2):
+                    with pytest.raises(StoreBusy, match="more than 200ms") as busy:
+                        await app.start(two, id="r")
+                    assert "same id" in busy.value.hint
+                assert target.requests == []
+            if not works:
+                await stack.enter_async_context(app.worker())
+            assert await (await app.start(two, id="r")).result(within="10s") == "made b"
+            assert len(await app.runs()) == 1
+        assert target.requests == ["a", "b"]
+
+    play()
+
+
+@pytest.mark.parametrize("flow", [one_after_the_other, beside_each_other])
+def test_a_reply_is_kept_where_only_the_row_of_the_next_step_finds_no_room(db, faults, flow):
+    @played
+    async def play() -> None:
+        gates = {name: Gate() for name in ("a", "c")}
+        for name, gate in gates.items():
+            target.plan(name, gate)
+        async with App(db, workflows=[flow], lease="600ms", margin="100ms") as app, app.worker():
+            await app.start(flow, id="r")
+            await gates["a"].reached.wait()
+            if flow is beside_each_other:
+                await gates["c"].reached.wait()
+            faults.refuse["INSERT INTO operation"] = FULL
+            gates["a"].opened.set()
+            await until(lambda: is_known(app, "a"), "the reply to be kept")
+            gates["c"].opened.set()
+            if flow is beside_each_other:
+                await until(lambda: is_known(app, "c"), "the other reply to be kept")
+            faults.refuse.clear()
+            await reaches(app, "r", RunState.SUCCEEDED)
+            assert {len(one.attempts) for one in (await app.show("r")).operations} == {1}
+        expected = ["a", "b"] if flow is one_after_the_other else ["a", "c", "b"]
+        assert target.requests == target.objects == expected
+
+    play()
+
+
+async def is_known(app, item):
+    return (await operation(app, "r", "once", item)).state is OperationState.SUCCEEDED

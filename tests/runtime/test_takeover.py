@@ -155,13 +155,14 @@ async def test_who_loses_its_lease_begins_nothing_more_and_still_takes_in_the_re
 
 
 @played
-async def test_who_cannot_write_to_the_ledger_sends_nothing_more_and_keeps_the_reply_until_it_can(db):
+async def test_who_cannot_write_to_the_ledger_sends_nothing_more_and_keeps_the_reply_until_it_can(tmp_path):
     gate = Gate()
     target.plan("a", gate)
-    async with working(db, two, lease="600ms", margin="100ms") as app:
+    file = tmp_path / "ledger.db"  # one that another process keeps locked
+    async with working(f"sqlite:///{file}", two, lease="600ms", margin="100ms") as app:
         await app.start(two, id="r")
         await gate.reached.wait()
-        with closing(sqlite3.connect(app.store.path, isolation_level=None)) as other:
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             await until(lambda: not may_send(app), "the end of its permission")
             gate.opened.set()

@@ -6,8 +6,8 @@ from tests.runtime.stage import target
 
 
 @pytest.fixture
-def db(tmp_path):
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
+def db(url):
+    return url
 
 
 @pytest.fixture(autouse=True)

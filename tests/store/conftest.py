@@ -1,7 +1,6 @@
-"""The `ledger` fixture: one store under a clock that the test sets, once per backend."""
+"""The `ledger` fixture: one store under a clock that the test sets, once per database (`tests.services.fixtures`)."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +11,15 @@ from fencepost.store.api import Answer, Store
 from fencepost.store.moves import Move, Observe
 from fencepost.store.open import open_store
 from tests.store import build
+from tests.store.blank import BlankFiles, Blanks, BlankSchemas, MakeBlanks
+
+Connect = Callable[..., Store]
 
 
 class Ledger:
     """A store, its clock, and the few steps that most tests begin with."""
 
-    def __init__(self, connect: Callable[..., Store]) -> None:
+    def __init__(self, connect: Connect) -> None:
         self.now = build.NOW
         self._connect = connect
         self._open: list[Store] = []
@@ -56,15 +58,33 @@ class Ledger:
             store.close()
 
 
-def _sqlite(folder: Path) -> Callable[..., Store]:
-    return lambda **options: open_store(f"sqlite:///{folder / 'ledger.db'}", **options)
-
-
-BACKENDS: dict[str, Callable[[Path], Callable[..., Store]]] = {"sqlite": _sqlite}
-
-
-@pytest.fixture(params=sorted(BACKENDS))
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
-    made = Ledger(BACKENDS[request.param](tmp_path))
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    made = Ledger(lambda **options: open_store(url, **options))
     yield made
     made.close()
+
+
+def _blank_files(request: pytest.FixtureRequest) -> Blanks:
+    return BlankFiles(request.getfixturevalue("tmp_path"))
+
+
+def _blank_schemas(request: pytest.FixtureRequest) -> Blanks:
+    return BlankSchemas(request.getfixturevalue("postgres"))
+
+
+BLANKS: dict[str, Callable[[pytest.FixtureRequest], Blanks]] = {"sqlite": _blank_files, "postgres": _blank_schemas}
+
+
+@pytest.fixture
+def blanks(request: pytest.FixtureRequest, dialect: str) -> Iterator[MakeBlanks]:
+    """Makes empty ledgers for histories, on stores that are opened when it is called."""
+    made: list[Blanks] = []
+
+    def make() -> Blanks:
+        made.append(BLANKS[dialect](request))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -1,54 +1,30 @@
-"""Random histories of a ledger: several owners, current and stale, on two stores of one file and on the oracle at once.
+"""Random histories of a ledger: several owners, current and stale, on two stores of it and on the oracle at once.
 
 A history is drawn from its seed alone. After each step the answers and everything visible are compared; what differs
 is raised as `Objection` with the seed and the steps that led there. What is right is the `oracle`'s matter.
 """
 
 import random
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from fencepost.core.errors import LeaseLost, StoreUnavailable, ValueRefused
 from fencepost.core.records import Run
 from fencepost.core.transitions import IllegalTransition
-from fencepost.store.api import Answer, Group
-from fencepost.store.connection import StandardConnection
+from fencepost.store.api import Answer, Group, Store
 from fencepost.store.journal import Journal
 from fencepost.store.moves import DispatchOperation
-from fencepost.store.open import open_store
-from fencepost.store.sqlite import SqliteStore
 from tests.store import build, oracle_moves
+from tests.store.blank import Blanks, Clock
 from tests.store.oracle import Oracle
 from tests.store.oracle_rules import Facts
 
 LEASES = ("lease-1", "lease-2", "lease-3")
 MARGIN = build.SECOND
 STEPS_MAX = 25
-
-
-class Unsynced(StandardConnection):
-    """Leaves out the sync, which takes most of a history's time and which no history can see; `images` looks at it."""
-
-    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> list[tuple[Any, ...]]:
-        if statement == "PRAGMA synchronous = FULL":
-            statement = "PRAGMA synchronous = OFF"
-        found = super().execute(statement, parameters)
-        return [(2,)] if statement == "PRAGMA synchronous" else found
-
-
-class Clock:
-    """What both stores of a history read."""
-
-    def __init__(self) -> None:
-        self.now = build.NOW
-
-    def __call__(self) -> int:
-        return self.now
 
 
 class Objection(AssertionError):
@@ -58,7 +34,7 @@ class Objection(AssertionError):
 class History:
     """One random history, played on the stores and the oracle side by side."""
 
-    def __init__(self, seed: int | str, stores: list[SqliteStore], clock: Clock) -> None:
+    def __init__(self, seed: int | str, stores: list[Store], clock: Clock) -> None:
         self.draw = random.Random(f"ledger:{seed}")
         self.seed = seed
         self.stores = stores
@@ -83,7 +59,7 @@ class History:
             raise Objection(f"history {self.seed!r}: {error}\n" + "\n".join(self.steps[-4:])) from error
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """Either store: what one wrote, the other sees."""
         return self.draw.choice(self.stores)
 
@@ -173,13 +149,13 @@ class History:
         right = book["generation"]
         stale = self.draw.choice([number for number in range(right + 2) if number != right])
         self.note("claim as of", no, stale)
-        with store._writing():
+        with store._writing() as work:
             claims = [(stale, book["state"]), (right, "ready" if book["state"] != "ready" else "waiting")]
             for generation, state in claims:
                 values = {"run": no, "generation": generation, "expected": state, "lease": lease, "now": now}
                 counted = {"takeovers": 1, "answers": 0}
-                assert store._change("claim_run", **values, **counted) == 0, "a claim of what is over"
-            assert store._change("take_over_operations", run=no, generation=stale, now=now) == 0, "and its operations"
+                assert work.change("claim_run", **values, **counted) == 0, "a claim of what is over"
+            assert work.change("take_over_operations", run=no, generation=stale, now=now) == 0, "and its operations"
 
     # -- steps: signals and decisions -----------------------------------------------------------------------------
 
@@ -368,26 +344,17 @@ def unlike(found: Facts, wanted: Facts) -> str:
 
 
 class Histories:
-    """Plays histories, each on a new ledger in `folder`, and remembers what they reached."""
+    """Plays histories, each on an empty ledger, and remembers what they reached."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._blank = folder / "blank.db"
-        open_store(str(self._blank)).close()
+    def __init__(self, blanks: Blanks) -> None:
+        self._blanks = blanks
         self.lone: set[str] = set()
         self.answers: set[str] = set()
 
     def play(self, seed: int | str) -> None:
         """Play one history; raises `Objection`."""
-        path = self._folder / "ledger.db"
-        shutil.copyfile(self._blank, path)
-        clock = Clock()
-        stores = [open_store(str(path), connect=Unsynced, clock=clock) for _ in range(2)]
-        history = History(seed, stores, clock)
-        try:
+        with self._blanks.opened() as (stores, clock):
+            history = History(seed, stores, clock)
             history.play()
-        finally:
-            for store in stores:
-                store.close()
         self.lone |= history.lone
         self.answers |= history.answers

@@ -33,7 +33,7 @@ class Written:
     def __init__(self, count):
         self._count = count
 
-    def commit(self):
+    def commit(self, *, patience):
         return [Answer.MOVED] * self._count
 
 

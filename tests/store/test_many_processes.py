@@ -1,4 +1,4 @@
-"""Eight processes and a reader on one SQLite file: nothing is locked out, lost, or claimed twice (case C23).
+"""Eight processes and a reader on one ledger: nothing is locked out, lost, or claimed twice (case C23).
 
 FENCEPOST_TEST_SIZE=full runs the case at its full size of 200 rounds a process.
 """
@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -22,15 +21,14 @@ ROUNDS = 200 if os.environ.get("FENCEPOST_TEST_SIZE") == "full" else 50
 
 
 @pytest.mark.timeout(600)
-def test_eight_processes_claim_and_complete_on_one_file_while_a_reader_pages(tmp_path: Path) -> None:
-    path = str(tmp_path / "ledger.db")
-    store = open_store(path)
+def test_eight_processes_claim_and_complete_on_one_ledger_while_a_reader_pages(url: str) -> None:
+    store = open_store(url)
     for number in range(PROCESSES * ROUNDS):
         store.start_run(build.new_run(f"run-{number}"))
 
     children = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.store.claimer", path, f"worker-{number}", str(ROUNDS)],
+            [sys.executable, "-m", "tests.store.claimer", url, f"worker-{number}", str(ROUNDS)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for number in range(PROCESSES)

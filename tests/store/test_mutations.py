@@ -8,20 +8,56 @@ under the write lock, so that their histories drive the two statements by hand; 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from fencepost.store import queries, sqlite
 from fencepost.store.queries import Query
+from tests.store.blank import MakeBlanks
 from tests.store.oracle_histories import Histories, Objection
 
 HISTORIES_MAX = 1_000
 
-# Generations are never negative, and a run that is not there still yields NULL, which no comparison lets pass.
-GENERATION = re.compile(r"(AND (?:generation|\(SELECT generation FROM run WHERE no = \?(?: AND state = \?)?\))) = \?")
-# The expected state of the row that is changed, or of the run under which something begins.
-EXPECTED = re.compile(r"(AND (?:state|outcome|first_outcome)) = (?:(\?)|'\w+')")
+
+class Dialect(NamedTuple):
+    """How the statements of one database say what is taken out of them here."""
+
+    update: str
+    insert: str
+    generation: re.Pattern[str]
+    expected: re.Pattern[str]
+    # Generations are never negative, and a run that is not there still yields NULL, which no comparison lets pass.
+    any_generation: str
+    # Every text is at least the empty one.
+    any_state: str
+
+
+DIALECTS = {
+    "sqlite": Dialect(
+        update="UPDATE ",
+        insert="INSERT INTO ",
+        generation=re.compile(
+            r"(AND (?:generation|\(SELECT generation FROM run WHERE no = \?(?: AND state = \?)?\))) = (\?)"
+        ),
+        # The expected state of the row that is changed, or of the run under which something begins.
+        expected=re.compile(r"(AND (?:state|outcome|first_outcome)) = (\?|'\w+')"),
+        any_generation=r"\1 >= min(\2, 0)",
+        any_state=r"\1 >= substr(\2, 1, 0)",
+    ),
+    "postgres": Dialect(
+        update=r"(?:WITH changed AS \( )?UPDATE fencepost\.",
+        insert=r"(?:WITH changed AS \( )?INSERT INTO fencepost\.",
+        generation=re.compile(
+            r"((?:AND|WHERE) (?:(?:run\.)?generation|\(SELECT generation FROM fencepost\.run "
+            r"WHERE no = [\w.$]+(?: AND state = move\.run_state)?\))) = (move\.generation|\$\d+)"
+        ),
+        expected=re.compile(r"(AND (?:state|outcome|first_outcome)) = (move\.\w+|\$\d+|'\w+')"),
+        any_generation=r"\1 >= least(\2, 0)",
+        any_state=r"\1 >= substr(\2, 1, 0)",
+    ),
+}
+
 UNOWNED = re.compile(r"AND state IN \('waiting', 'cancelling', 'compensating'\) AND lease IS NULL$")
 
 GUARDED_UPDATES = {
@@ -37,63 +73,73 @@ UNOWNED_UPDATES = {"wake_run", "raise_generations"}
 # What a run owns. Leases belong to processes; observations and audit rows are only ever appended.
 OWNED_TABLES = r"(run|operation|attempt|step|signal)\b"
 
-LOADED = queries.load("sqlite")
+Weaken = Callable[[Dialect, str], tuple[str, int]]
 
 
-def statements(begin: str) -> dict[str, str]:
-    return {name: query.statement for name, query in LOADED.items() if re.match(begin, query.statement)}
+def statements(dialect: str, begin: str) -> dict[str, str]:
+    loaded = queries.load(dialect)
+    return {name: query.statement for name, query in loaded.items() if re.match(begin + OWNED_TABLES, query.statement)}
 
 
-def without_generation(statement: str) -> tuple[str, int]:
-    return GENERATION.subn(r"\1 >= min(?, 0)", statement)
+def without_generation(dialect: Dialect, statement: str) -> tuple[str, int]:
+    return dialect.generation.subn(dialect.any_generation, statement)
 
 
-def without_expected_state(statement: str) -> tuple[str, int]:
-    def anything(guard: re.Match[str]) -> str:
-        return f"{guard[1]} >= " + ("substr(?, 1, 0)" if guard[2] else "''")
-
-    return EXPECTED.subn(anything, statement, count=1)
+def without_expected_state(dialect: Dialect, statement: str) -> tuple[str, int]:
+    return dialect.expected.subn(dialect.any_state, statement, count=1)
 
 
-def without_unowned(statement: str) -> tuple[str, int]:
+def without_unowned(dialect: Dialect, statement: str) -> tuple[str, int]:
     return UNOWNED.subn("", statement)
 
 
+@pytest.fixture
 def objection_to(
-    name: str, weaken: Callable[[str], tuple[str, int]], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, Objection]:
-    """Play histories on a store with one weakened statement: how many it took, and what was said."""
-    mutant, count = weaken(LOADED[name].statement)
-    assert count == 1, f"{name} has one such guard: {LOADED[name].statement}"
-    mutated: Mapping[str, Query] = {**LOADED, name: replace(LOADED[name], statement=mutant)}
-    monkeypatch.setattr(sqlite, "load", lambda dialect: mutated)
-    histories = Histories(folder)
-    for seed in range(HISTORIES_MAX):
-        try:
-            histories.play(seed)
-        except Objection as objection:
-            monkeypatch.undo()
-            histories.play(seed)  # The same history goes well with the statement as it is.
-            return seed + 1, objection
-    pytest.fail(f"{HISTORIES_MAX} histories went by and nothing showed that {name} had lost its guard: {mutant}")
+    dialect: str, blanks: MakeBlanks, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, Weaken], tuple[int, Objection]]:
+    def objection_to(name: str, weaken: Weaken) -> tuple[int, Objection]:
+        """Play histories on stores with one weakened statement: how many it took, and what was said."""
+        load = queries.load
+
+        def load_weakened(loaded: str, schema: str = queries.SCHEMA) -> Mapping[str, Query]:
+            found, plain = load(loaded, schema), load(loaded)[name].statement
+            mutant, count = weaken(DIALECTS[loaded], plain)
+            assert count == 1, f"{name} has one such guard: {plain}"
+            mutant = mutant.replace(f"{queries.SCHEMA}.", f"{schema}.")
+            return {**found, name: replace(found[name], statement=mutant)}
+
+        monkeypatch.setattr(queries, "load", load_weakened)
+        monkeypatch.setattr(sqlite, "load", load_weakened)
+        histories = Histories(blanks())
+        for seed in range(HISTORIES_MAX):
+            try:
+                histories.play(seed)
+            except Objection as objection:
+                monkeypatch.undo()
+                Histories(blanks()).play(seed)  # The same history goes well with the statement as it is.
+                return seed + 1, objection
+        pytest.fail(f"{HISTORIES_MAX} histories went by and nothing showed that {name} had lost its guard")
+
+    return objection_to
 
 
-def test_every_update_of_what_a_run_owns_is_weakened_here() -> None:
-    assert set(statements(rf"UPDATE {OWNED_TABLES}")) == GUARDED_UPDATES | UNOWNED_UPDATES
+def test_every_update_of_what_a_run_owns_is_weakened_here(dialect: str) -> None:
+    assert set(statements(dialect, DIALECTS[dialect].update)) == GUARDED_UPDATES | UNOWNED_UPDATES
 
 
-def test_every_insert_that_names_a_generation_is_weakened_here() -> None:
-    inserts = statements(rf"INSERT INTO {OWNED_TABLES}")
-    assert {name for name, statement in inserts.items() if GENERATION.search(statement)} == GUARDED_INSERTS
+def test_every_insert_that_names_a_generation_is_weakened_here(dialect: str) -> None:
+    said = DIALECTS[dialect]
+    inserts = statements(dialect, said.insert)
+    assert {name for name, statement in inserts.items() if said.generation.search(statement)} == GUARDED_INSERTS
     # A run is started and a signal is sent by whoever likes; neither is anybody's to be guarded.
     assert set(inserts) - GUARDED_INSERTS == {"start_run", "keep_signal"}
 
 
 @pytest.mark.parametrize("name", sorted(GUARDED_UPDATES | GUARDED_INSERTS))
 def test_without_its_generation_a_statement_is_caught(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, objection_to: Callable[[str, Weaken], tuple[int, Objection]]
 ) -> None:
-    played, objection = objection_to(name, without_generation, tmp_path, monkeypatch)
+    played, objection = objection_to(name, without_generation)
 
     print(f"{name} without its generation: caught by history {played}")  # noqa: T201 - the figures, for who runs it with -rP
     assert "history" in str(objection)
@@ -103,12 +149,14 @@ def test_without_its_generation_a_statement_is_caught(
     "name", sorted((GUARDED_UPDATES - {"deliver_operation", "take_over_operations"}) | {"new_operation"})
 )
 def test_without_its_expected_state_a_statement_is_caught(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, objection_to: Callable[[str, Weaken], tuple[int, Objection]]
 ) -> None:
-    played, _ = objection_to(name, without_expected_state, tmp_path, monkeypatch)
+    played, _ = objection_to(name, without_expected_state)
 
     print(f"{name} without its expected state: caught by history {played}")  # noqa: T201 - the figures, for who runs it with -rP
 
 
-def test_waking_a_run_that_is_owned_or_ended_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objection_to("wake_run", without_unowned, tmp_path, monkeypatch)
+def test_waking_a_run_that_is_owned_or_ended_is_caught(
+    objection_to: Callable[[str, Weaken], tuple[int, Objection]],
+) -> None:
+    objection_to("wake_run", without_unowned)

@@ -30,7 +30,7 @@ def test_a_ledger_says_what_it_is(tmp_path: Path) -> None:
     inside = sqlite3.connect(tmp_path / "ledger.db")
 
     assert dict(inside.execute("SELECT name, value FROM meta")) == {
-        "marker": "fencepost ledger", "schema": "1", "epoch": "0"
+        "marker": "fencepost ledger", "schema": "1",
     }  # fmt: skip
     assert inside.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"FNCP", "big"),)
     inside.close()
@@ -170,7 +170,7 @@ def test_a_disk_that_is_full_changes_nothing_and_is_over_when_there_is_space(tmp
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://host/db", "sqlite://ledger.db", "sqlite:///:memory:", "sqlite:///", ":memory:"]
+    "url", ["mysql://host/db", "sqlite://ledger.db", "sqlite:///:memory:", "sqlite:///", ":memory:"]
 )
 def test_a_url_that_names_no_file_is_refused(url: str) -> None:
     with pytest.raises(Misuse) as refusal:

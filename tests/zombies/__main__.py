@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.zombies import clock
 from tests.zombies.accounts import Accounts
 from tests.zombies.faults import FAULTS, Fault
 from tests.zombies.matrix import LEGEND, Matrix, rests_on
@@ -65,7 +64,6 @@ def main() -> int:
     told = parser.parse_args()
     faults = [fault for fault in FAULTS if told.fault is None or fault.name in told.fault]
     began = time.monotonic()
-    clock.install()
     with tempfile.TemporaryDirectory(prefix="fencepost-zombies-") as scratch:
         folder = told.folder or Path(scratch)
         matrix = on_sqlite(folder, faults)

@@ -5,9 +5,6 @@ libfaketime is preloaded and told by a file how far to be off. Where it is not i
 
 import ctypes
 import os
-import shutil
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -23,12 +20,6 @@ def library() -> Path | None:
     """Where libfaketime is, or None."""
     found = (path for place in PLACES for path in Path("/").glob(place.lstrip("/")))
     return next(found, None)
-
-
-def install() -> None:
-    """Bring libfaketime where Debian's packages do and this process may; else leave it to `library` to say None."""
-    if library() is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "--yes", "--quiet", "libfaketime"], check=False, stdout=sys.stderr)
 
 
 class JumpingClock:

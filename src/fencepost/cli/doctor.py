@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +25,7 @@ from fencepost.core.errors import FencepostError
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 FREE_BYTES_MIN = 256 * 1024 * 1024
 """Less free space than this is a warning."""
@@ -56,7 +56,8 @@ class Check:
 def doctor(app: Target = None, *, db: Db = None, namespace: Namespace = None, as_json: AsJson = False) -> Exit:
     """Check a ledger and what surrounds it.
 
-    Looks at the file, clock, platform, leases, the oldest unknown effect, held runs, audit, contracts and the model.
+    Looks at the file or server, clock, platform, leases, the oldest unknown effect, held runs, audit, contracts and
+    the model.
 
     Exit 3 if there is a problem; a warning alone is no reason.
     With --json: `checks` (`name`, `verdict`, `says`, `hint`) and `problems` (how many).
@@ -75,36 +76,55 @@ def doctor(app: Target = None, *, db: Db = None, namespace: Namespace = None, as
 
 def checks(app: App, *, has_code: bool) -> Iterator[Check]:
     """Every check, in order; those that need an open ledger are left out when it cannot be opened."""
-    from fencepost.cli.target import schema_at
-    from fencepost.store.open import open_store, path_of
+    from fencepost.store.open import open_store
 
     yield _deadline()
     if has_code:
         yield from _contracts(app)
         yield _model(app)
-    path = Path(path_of(app.url))
-    if not path.exists():
-        yield Check("ledger", WARNING, f"there is no ledger at {path}", "the first start or worker creates it")
-        return
-    yield _permissions(path)
-    yield _space(path)
     try:
-        version = schema_at(str(path))
-        if version == 0:
-            yield Check("ledger", WARNING, f"{path} is empty, and no ledger", "the first start or worker makes it one")
+        version = yield from _place(app.url)
+        if version is None:
             return
-        yield _schema(version)
         store = open_store(app.url)
     except FencepostError as error:
         yield Check("ledger", PROBLEM, error.message, error.hint)
         return
     try:
-        yield Check("durability", OK, "journal_mode=wal and synchronous=FULL were set and read back")
+        yield from _settings(app.url)
         yield from _rows(store, app.namespace)
     except FencepostError as error:
         yield Check("ledger", PROBLEM, error.message, error.hint)
     finally:
         store.close()
+
+
+def _place(url: str) -> Generator[Check, None, int | None]:
+    """What can be said before the ledger is opened; returns the number of its schema, None where there is none."""
+    from fencepost.store.open import name_of, path_of, schema_at
+    from fencepost.store.postgres_url import is_postgres
+
+    if not is_postgres(url) and (path := Path(path_of(url))).exists():
+        yield _permissions(path)
+        yield _space(path)
+    version = schema_at(url)
+    if version:
+        yield _schema(version)
+        return version
+    said = f"there is no ledger at {name_of(url)}" if version is None else f"{name_of(url)} is empty, and no ledger"
+    yield Check("ledger", WARNING, said, "the first start or worker makes it one")
+    return None
+
+
+def _settings(url: str) -> Iterator[Check]:
+    from fencepost.store.postgres_url import is_postgres
+
+    if is_postgres(url):
+        from fencepost.cli.doctor_server import settings
+
+        yield from settings(url)
+    else:
+        yield Check("durability", OK, "journal_mode=wal and synchronous=FULL were set and read back")
 
 
 # -- without a ledger -------------------------------------------------------------------------------------------------
@@ -181,7 +201,7 @@ def _schema(version: int) -> Check:
 # -- the rows ---------------------------------------------------------------------------------------------------------
 
 
-def _rows(store: SqliteStore, namespace: str) -> Iterator[Check]:
+def _rows(store: Store, namespace: str) -> Iterator[Check]:
     yield _clock(store)
     yield _leases(store)
     yield _oldest_unknown(store, namespace)
@@ -189,7 +209,7 @@ def _rows(store: SqliteStore, namespace: str) -> Iterator[Check]:
     yield _audit(store)
 
 
-def _clock(store: SqliteStore) -> Check:
+def _clock(store: Store) -> Check:
     now, latest = store.now(), store.latest()
     if latest > now + SECOND:
         behind = spelled((latest - now) // SECOND * SECOND)
@@ -200,7 +220,7 @@ def _clock(store: SqliteStore) -> Check:
     return Check("clock", OK, f"{instant(now)}, not behind the ledger")
 
 
-def _leases(store: SqliteStore) -> Check:
+def _leases(store: Store) -> Check:
     found, now = store.leases(), store.now()
     overdue = [lease for lease in found if lease.state == "live" and lease.expires_at < now]
     live = [lease for lease in found if lease.state == "live" and lease.expires_at >= now]
@@ -212,7 +232,7 @@ def _leases(store: SqliteStore) -> Check:
     return Check("leases", OK, said if live else "no worker is running")
 
 
-def _oldest_unknown(store: SqliteStore, namespace: str) -> Check:
+def _oldest_unknown(store: Store, namespace: str) -> Check:
     """How long the longest has been unknown, over the runs that can hold one."""
     oldest: tuple[int, str] | None = None
     count = 0
@@ -233,7 +253,7 @@ def _oldest_unknown(store: SqliteStore, namespace: str) -> Check:
     return Check("unknown effects", OK, said)
 
 
-def _unfinished(store: SqliteStore, namespace: str) -> Iterator[int]:
+def _unfinished(store: Store, namespace: str) -> Iterator[int]:
     from fencepost.core.states import ACTIVE_RUN_STATES, RunState
     from fencepost.store.api import RunFilter
 
@@ -245,7 +265,7 @@ def _unfinished(store: SqliteStore, namespace: str) -> Iterator[int]:
             after = page[-1].no
 
 
-def _held(store: SqliteStore, namespace: str) -> Check:
+def _held(store: Store, namespace: str) -> Check:
     from fencepost.store.api import RunFilter
 
     found = store.runs(RunFilter(namespace, "held", None, None, None, _PAGE))
@@ -260,7 +280,7 @@ def _held(store: SqliteStore, namespace: str) -> Check:
     return Check("held runs", OK, "none")
 
 
-def _audit(store: SqliteStore) -> Check:
+def _audit(store: Store) -> Check:
     from fencepost.store.chain import broken_at
 
     rows = store.audits(None, None)

@@ -17,7 +17,7 @@ from fencepost.cli.printable import instant
 from fencepost.core.records import Run
 
 if TYPE_CHECKING:
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 State = Annotated[str | None, typer.Option("--state", metavar="STATE", help="Only runs in this state.")]
 WorkflowName = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only runs of this workflow.")]
@@ -101,7 +101,7 @@ def _row(run: Run) -> dict[str, Any]:
     }
 
 
-def _why(run: Run, store: SqliteStore) -> str:
+def _why(run: Run, store: Store) -> str:
     """Why a run stands as it does; only of those that wait or are held the steps are read too."""
     import json
 

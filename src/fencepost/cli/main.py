@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fencepost.cli import acting, contract, demonstrating, doctor, exits, looking, restoring, terminal, working
+from fencepost.cli import acting, contract, copying, demonstrating, doctor, exits, looking, restoring, terminal, working
 from fencepost.cli.exits import Exit
 
 # `\b` keeps the lines of the paragraph that follows as they are.
@@ -52,6 +52,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     contract.contract,
     doctor.doctor,
     restoring.restored,
+    copying.copy,
     demonstrating.demo,
 )
 """The commands in the order of `--help`, under their functions' names."""

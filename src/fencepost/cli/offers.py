@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from fencepost.cli.printable import printable
 from fencepost.cli.story import Document
+from fencepost.store.postgres_url import without_password
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,10 @@ class Place:
     def options(self, *, with_code: bool) -> str:
         """The options for one more command about the run; what the environment says need not be said."""
         app = self.app or ("MODULE:APP" if with_code else None)
+        db = None if self.db is None else without_password(self.db)
         named = (
             ("--app", app, os.environ.get("FENCEPOST_APP")),
-            ("--db", self.db, os.environ.get("FENCEPOST_DB")),
+            ("--db", db, without_password(os.environ.get("FENCEPOST_DB", ""))),
             ("--namespace", self.namespace, None),
         )
         return "".join(f" {option} {_quoted(text)}" for option, text, known in named if text and text != known)

@@ -147,10 +147,10 @@ def app_for(reference: str | None, db: str | None, namespace: str | None, *, wit
 
 def _check_url(db: str) -> None:
     from fencepost.core.errors import Misuse
-    from fencepost.store.open import path_of
+    from fencepost.store.open import name_of
 
     try:
-        path_of(db)
+        name_of(db)
     except Misuse as error:
         raise Usage(error.message, hint=error.hint) from error
 
@@ -160,44 +160,21 @@ def opened(app: App) -> Iterator[App]:
     """The app with its ledger, which must exist; closed on the way out.
 
     Raises:
-        StoreUnavailable: there is no file, or an empty one. Reading must not create an empty ledger that then looks
+        StoreUnavailable: there is none, or only an empty file. Reading must not create an empty ledger that then looks
             like the real one.
     """
-    from fencepost.store.open import path_of
+    from fencepost.store.open import name_of, schema_at
 
-    path = path_of(app.url)
-    if not Path(path).exists():
-        raise _no_ledger("there is no ledger here", path)
-    if schema_at(path) == 0:
-        raise _no_ledger("this file is empty, and no ledger", path)
+    version = schema_at(app.url, patience=_PATIENCE_SECONDS)
+    if not version:
+        message = "there is no ledger here" if version is None else "this file is empty, and no ledger"
+        raise StoreUnavailable(
+            message,
+            hint="check the path; the first start or worker makes it one",
+            ids={"ledger": name_of(app.url)},
+        )
     with app.sync:
         yield app
-
-
-def _no_ledger(message: str, path: str) -> StoreUnavailable:
-    return StoreUnavailable(
-        message, hint="check the path; the first start or worker makes it one", ids={"ledger": path}
-    )
-
-
-def schema_at(path: str) -> int:
-    """The number of the schema in the file, 0 for an empty one; found out without changing it.
-
-    Raises what opening it would raise, such as `ForeignDatabase`.
-    """
-    from fencepost.store.connection import SqliteError, connect_standard
-    from fencepost.store.failures import unavailable
-    from fencepost.store.migrate import schema_of
-    from fencepost.store.transaction import Patience, when_free
-
-    try:
-        connection = connect_standard(path)
-        try:
-            return when_free(lambda: schema_of(connection, path), Patience(_PATIENCE_SECONDS))
-        finally:
-            connection.close()
-    except SqliteError as error:
-        raise unavailable(error, path) from error
 
 
 def run_of(app: App, run_id: str) -> Run:

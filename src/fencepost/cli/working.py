@@ -19,6 +19,7 @@ from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppArgument, AsJson, Db, Namespace, NewId, json_value
 from fencepost.cli.printable import compact, counted, printable
+from fencepost.store.postgres_url import without_password
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
@@ -200,9 +201,15 @@ async def _work(app: App, runs_max: int) -> None:
         working = Worker(app.host, lease_length=lease.length, margin=lease.margin, runs_max=runs_max)
         _drain_on_signal(working)
         known = ", ".join(f"{name} {version}" for name, version in sorted(app.workflows))
-        terminal.remark(f"worker {os.getpid()} on {printable(app.url)}: {printable(known)} (Ctrl-C drains)")
+        terminal.remark(
+            f"worker {os.getpid()} on {printable(without_password(app.url))}: {printable(known)} (Ctrl-C drains)"
+        )
         await working.work()
         terminal.remark(f"worker {os.getpid()} has drained; it claimed a run {counted(working.claimed, 'time')}")
+    if working.abandoned:
+        # Python would wait for them for ever. What they sent is unknown in the ledger, and asked about.
+        terminal.remark(f"ended without {counted(len(working.abandoned), 'run')} whose body no cancel ends")
+        os._exit(Exit.DONE)
 
 
 def _drain_on_signal(working: Worker) -> None:

@@ -120,6 +120,7 @@ class Contract:
     key: KeyPromise | None = None
     look_up: LookUpPromise | None = None
     fence: str | None = None
+    atomic: bool = False
     holds_on_unknown: bool = False
     repeatable: bool = False
     independent: bool = False
@@ -139,6 +140,11 @@ class Contract:
             raise DeclarationError(
                 f"effect {self.effect} is declared repeatable and yet must not be repeated",
                 hint='drop repeatable=True, or drop financial=True and on_unknown="hold"',
+            )
+        if self.atomic and (self.key or self.look_up or self.fence or self.repeatable or self.holds_on_unknown):
+            raise DeclarationError(
+                f"effect {self.effect} is atomic, so nothing else can be needed to settle it",
+                hint="drop send_key=, reconcile=, fence=, repeatable= and on_unknown=, or drop atomic=True",
             )
 
     @cached_property

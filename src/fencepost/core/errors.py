@@ -78,6 +78,10 @@ class WorkersLost(Misuse):
     """One worker after the other was lost with a run in work, and nothing of it was answered in between."""
 
 
+class TimeoutIgnored(Misuse):
+    """A body that sends nothing goes on although its time is over and it was cancelled; nobody waits for it."""
+
+
 class RepeatedEffect(Misuse):
     """An effect was met twice in one run without an item, or with the same item and other parameters."""
 

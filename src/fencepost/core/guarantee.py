@@ -46,7 +46,7 @@ class Blank:
 def ladder(contract: Contract) -> tuple[Rung, ...]:
     """The rungs in the order in which recovery takes them; empty: nothing is declared.
 
-    `held` always stands behind the others: what no rung can settle goes to a person. A key buys nothing where its
+    `held` stands behind all others but `atomic`: what no rung can settle goes to a person. A key buys nothing where its
     window is over before one attempt is, or where the contract forbids to resend; a fence buys nothing beyond the span
     where the look-up lags behind the authority that compares the token.
     """
@@ -56,6 +56,7 @@ def ladder(contract: Contract) -> tuple[Rung, ...]:
     rungs = [
         rung
         for rung, declared in (
+            (Rung.ATOMIC, contract.atomic),
             (Rung.REPEATABLE, contract.repeatable),
             (Rung.KEYED, resent and in_window),
             (Rung.FENCED, contract.fence is not None and look_up is not None and look_up.consistent),
@@ -63,7 +64,7 @@ def ladder(contract: Contract) -> tuple[Rung, ...]:
         )
         if declared
     ]
-    if rungs or contract.holds_on_unknown:
+    if (rungs or contract.holds_on_unknown) and not contract.atomic:
         rungs.append(Rung.HELD)
     return tuple(rungs)
 
@@ -73,7 +74,8 @@ def guarantee(contract: Contract) -> Guarantee | None:
     rungs = ladder(contract)
     if not rungs:
         return None
-    return Guarantee(rungs[0], _PROMISES[rungs[0]], _assumptions(contract, rungs[0]))
+    assumptions = (*_assumptions(contract, rungs[0]), *_fence_in_vain(contract, rungs))
+    return Guarantee(rungs[0], _PROMISES[rungs[0]], assumptions)
 
 
 _PROMISES = {
@@ -94,8 +96,20 @@ def _assumptions(contract: Contract, rung: Rung) -> tuple[str, ...]:
             return (f"the target remembers the key {lasts}",)
         case Rung.LOOKED_UP:
             return (f"no request is still at work, and every result visible, {spelled(contract.span)} after dispatch",)
+        case Rung.FENCED:
+            return (f"every writer of the resource sends its token, and {contract.fence} never forgets the highest",)
         case _:
             return ()
+
+
+def _fence_in_vain(contract: Contract, rungs: tuple[Rung, ...]) -> tuple[str, ...]:
+    """Said of a declared fence that is no rung. No blank: where the look-up lags, the span is still there to wait for.
+
+    `protocol` C2: a fence with a lagging look-up needs the span too.
+    """
+    if contract.fence is None or Rung.FENCED in rungs or rungs[0] in (Rung.ATOMIC, Rung.REPEATABLE):
+        return ()
+    return (f"fence without consistent look-up: {contract.fence} does not spare the wait for the span",)
 
 
 def blanks(contract: Contract) -> list[Blank]:
@@ -111,7 +125,7 @@ def _checks(contract: Contract) -> list[tuple[str, str, bool]]:
     return [
         (
             "no rung",
-            'declare send_key=, reconcile=, on_unknown="hold" or repeatable=True',
+            'declare send_key=, reconcile=, atomic=True, on_unknown="hold" or repeatable=True',
             not ladder(contract),
         ),
         ("financial without compensation", "declare compensate=", contract.financial and not contract.compensation),

@@ -74,6 +74,11 @@ class LookUp:
 
 
 @dataclass(frozen=True, slots=True)
+class Disprove:
+    """What was not committed with its result was not applied, and can be no more: note that, then go on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Nothing to do before `until` (store clock); a row waits, nobody sleeps.
 
@@ -102,7 +107,7 @@ class Settled:
     """The operation is final; nothing to do."""
 
 
-Move = Dispatch | LookUp | Pause | GiveUp | Hold | Settled
+Move = Dispatch | LookUp | Disprove | Pause | GiveUp | Hold | Settled
 
 
 def decide(operation: Operation, contract: Contract, moment: Moment) -> Move:
@@ -134,6 +139,8 @@ def _go(operation: Operation, contract: Contract, moment: Moment) -> Move:
 
 def _settle(operation: Operation, contract: Contract, moment: Moment) -> Move:
     """At least one attempt may have happened: find out, or do only what cannot happen twice."""
+    if contract.atomic:
+        return Disprove()
     asked = _asked(operation)
     if contract.look_up is not None and not asked:
         return LookUp(raise_fence=contract.fence is not None)
@@ -217,6 +224,8 @@ def absence_is_proof(operation: Operation, contract: Contract, began: Moment) ->
     when it was asked in another scope than the requests went to. The same guard holds for a person's "it did not
     happen", whose look at the target then counts as the look-up.
     """
+    if contract.atomic:
+        return True
     if operation.scope != began.scope:
         return False
     if _fenced_off(operation, contract, began) and contract.look_up is not None and contract.look_up.consistent:
@@ -287,6 +296,7 @@ __all__ = [
     "LOOK_UP",
     "REPLAYED_FAILURE",
     "Dispatch",
+    "Disprove",
     "GiveUp",
     "Hold",
     "HoldReason",

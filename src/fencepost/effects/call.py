@@ -71,10 +71,12 @@ class Attempting:
     __slots__ = (
         "_facts",
         "attempt",
+        "connection",
         "contract",
         "deadline",
         "effect",
         "evidence",
+        "ignored",
         "issued",
         "late",
         "left",
@@ -87,6 +89,7 @@ class Attempting:
         "resource",
         "sendings",
         "site",
+        "transacted",
     )
 
     def __init__(  # noqa: PLR0917 - built once per step on the hot path
@@ -116,9 +119,15 @@ class Attempting:
         self.issued: tuple[BaseException, Reading] | None = None
         self.evidence: dict[str, Any] | None = None
         self.reference: str | None = None
+        self.connection: Any = None
+        """The ledger's own connection, while the body of an atomic effect runs."""
+        self.transacted: Callable[..., Any] | None = None
+        """The body of an atomic effect, as it runs in its transaction."""
         self.resource: str | None = None
         """What a fenced effect's request touches."""
         self.late: Callable[[Future[Any]], None] | None = None
+        self.ignored: Callable[[Attempting], None] | None = None
+        """Called when an async body goes on although its time is over and it was cancelled."""
 
     @property
     def key(self) -> str:
@@ -231,6 +240,12 @@ class Attempting:
     @contextmanager
     def sending(self) -> Iterator[SendGuard]:
         """Permission for one send of another client; see `Call.sending`."""
+        if self.contract.atomic:
+            raise Misuse(
+                "an atomic effect sends nothing: its writes are those of the ledger's transaction",
+                hint="make what is sent an effect of its own",
+                ids={"step": self.position},
+            )
         self.check_permission()
         guard = Guard(self.deadline)
         try:
@@ -361,6 +376,21 @@ class SyncCall(_Face):
         from fencepost.effects.model import SyncModel
 
         return SyncModel(self._attempting)
+
+    @property
+    def transaction(self) -> Any:
+        """The ledger's own connection, in the transaction that will hold this attempt's result: of `atomic` effects.
+
+        Write your tables through it; it is `sqlite3.Connection` or `psycopg.Connection`. It is committed with the
+        result when the body returns, and taken back when the body raises or the run has another owner by then.
+        """
+        if self._attempting.connection is None:
+            raise Misuse(
+                "this attempt has no transaction of the ledger",
+                hint="declare atomic=True on the effect, and use the transaction inside its body only",
+                ids={"step": self._attempting.position},
+            )
+        return self._attempting.connection
 
     def remember(self, reference: str) -> None:
         """Store the remote object's id as soon as it is known, also in mid-call."""

@@ -156,6 +156,11 @@ class Effect(Step[P, R_co]):
 
     def _check_what_it_names(self) -> None:
         declared, arguments = self.declared, self.arguments
+        if declared.atomic and self.is_async:
+            raise DeclarationError(
+                f"{self.name} is atomic and async: its transaction would wait for whatever it awaits",
+                hint="write its body as a plain function",
+            )
         for role, function in (("reconcile", declared.reconcile), ("load", declared.load)):
             if isinstance(function, Step):
                 raise DeclarationError(
@@ -267,6 +272,7 @@ def effect(
     independent: bool = False,
     repeatable: bool = False,
     fence: Fenced | None = None,
+    atomic: bool = False,
     on_unknown: Literal["hold"] | None = None,
     definite: Iterable[int] = (),
     not_definite: Iterable[int] = (),
@@ -295,6 +301,8 @@ def effect(
         independent: may begin while another operation of the run is unknown.
         repeatable: applying it several times is harmless.
         fence: the target that compares tokens, and the resource that a request touches there.
+        atomic: the body, a plain function, writes into the ledger's own database through `call.transaction` and nowhere
+            else; its writes and its result are one commit.
         on_unknown: "hold": at most once, a person settles.
         definite: further statuses that prove that the attempt was not applied.
         not_definite: statuses that prove nothing at this target, although they do by default.
@@ -331,6 +339,7 @@ def effect(
         independent=independent,
         repeatable=repeatable,
         fence=fence,
+        atomic=atomic,
         on_unknown=on_unknown,
         definite=tuple(definite),
         not_definite=tuple(not_definite),

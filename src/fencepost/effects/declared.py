@@ -41,6 +41,7 @@ class Declared:
     independent: bool
     repeatable: bool
     fence: Fenced | None
+    atomic: bool
     on_unknown: Literal["hold"] | None
     definite: Iterable[int]
     not_definite: Iterable[int]
@@ -57,6 +58,7 @@ class Declared:
             key=None if self.send_key is None else self.send_key.promise(),
             look_up=self._look_up(),
             fence=self._fence(),
+            atomic=self.atomic,
             holds_on_unknown=self.on_unknown == "hold",
             repeatable=self.repeatable,
             independent=self.independent,

@@ -13,7 +13,8 @@ from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 if TYPE_CHECKING:
     from fencepost.core.classify import Reading
     from fencepost.core.records import Attempt
-    from fencepost.effects.entry import Entry
+    from fencepost.effects.entry import Entry, Result
+    from fencepost.effects.values import Carried
     from fencepost.store.moves import Move, Observe
 
 
@@ -73,6 +74,14 @@ class Sent:
     sends: int | None = None
     reference: str | None = None
     replayed: bool = False
+
+
+class Committed(NamedTuple):
+    """The value of an atomic body: its writes and its result are in the ledger, recorded at `at`."""
+
+    carried: Carried
+    at: int
+    outcome: Result
 
 
 LookedUp = Found[Any] | Absent | Inconclusive | Conflicting

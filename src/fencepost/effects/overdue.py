@@ -1,36 +1,44 @@
 """Bounds how long a body may run, for many bodies at a time, at the cost of a dictionary entry each.
 
 `asyncio.timeout` arms a timer of the event loop for every body; here one timer looks after all of a loop, while there
-are any. A body that is overdue is cancelled up to `LOOK_EVERY` later and ends as `TimeoutError`. The send deadline is
-not enforced here but by `deadline`, to the microsecond.
+are any. A body that is overdue is cancelled up to `LOOK_EVERY` later and ends as `TimeoutError`; one that goes on all
+the same is reported after a grace, and what then is the caller's matter. The send deadline is not enforced here but by
+`deadline`, to the microsecond.
 """
 
 from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from fencepost.effects.call import Attempting
 
 LOOK_EVERY = 0.05
 """Seconds between two looks at the bodies that run."""
+
+GRACE = 5.0
+"""Seconds that a body has to clean up after it was cancelled; one that still runs then ignores its cancel."""
 
 
 class Overdue:
     """The bodies that run on one event loop: the first that asks."""
 
-    __slots__ = ("_bounded", "_loop", "_timer")
+    __slots__ = ("_bounded", "_loop", "_timer", "grace")
 
     def __init__(self) -> None:
+        self.grace = GRACE
         self._bounded: set[Bounded] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def bounded(self, seconds: float) -> Bounded:
-        """A context manager for the body that the current task runs."""
+    def bounded(self, seconds: float, attempting: Attempting) -> Bounded:
+        """A context manager for the body that the current task runs for `attempting`."""
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
-        return Bounded(self, asyncio.current_task(loop), loop.time() + seconds)
+        return Bounded(self, asyncio.current_task(loop), loop.time() + seconds, attempting)
 
     def enter(self, one: Bounded) -> None:
         """Look after one more body."""
@@ -46,27 +54,36 @@ class Overdue:
         assert self._loop is not None, "only a loop's timer looks"
         now = self._loop.time()
         for one in [one for one in self._bounded if one.until <= now]:
-            one.expire()
-            self._bounded.discard(one)
+            if one.expire(now + self.grace):
+                self._bounded.discard(one)
         self._timer = self._loop.call_later(LOOK_EVERY, self._look) if self._bounded else None
 
 
 class Bounded:
-    """One body and the loop time at which it is overdue; leaving it overdue raises `TimeoutError`."""
+    """One body and the loop time at which it is overdue; one that ends by its cancel ends as `TimeoutError`.
 
-    __slots__ = ("_expired", "_overdue", "_task", "until")
+    A body that returns in spite of its cancel has returned: what it says is not thrown away for being late.
+    """
 
-    def __init__(self, overdue: Overdue, task: asyncio.Task[Any] | None, until: float) -> None:
+    __slots__ = ("_attempting", "_expired", "_overdue", "_task", "until")
+
+    def __init__(self, overdue: Overdue, task: asyncio.Task[Any] | None, until: float, attempting: Attempting) -> None:
         self._overdue = overdue
         self._expired = False
         self._task = task
+        self._attempting = attempting
         self.until = until
 
-    def expire(self) -> None:
-        """Cancel the body."""
-        self._expired = True
+    def expire(self, until: float) -> bool:
+        """Cancel the body, which then has time `until`; or report one that was cancelled before, and answer True."""
+        if self._expired:
+            if self._attempting.ignored is not None:
+                self._attempting.ignored(self._attempting)
+            return True
+        self._expired, self.until = True, until
         if self._task is not None:
             self._task.cancel()
+        return False
 
     def __enter__(self) -> Self:
         self._overdue.enter(self)
@@ -80,5 +97,5 @@ class Bounded:
             return
         # Our own cancel is taken back; one by somebody else at the same time is left standing.
         others = self._task.uncancel() if self._task is not None else 0
-        if others == 0 and (kind is None or issubclass(kind, asyncio.CancelledError)):
+        if others == 0 and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise TimeoutError("the attempt timeout is over") from error

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from fencepost.core.errors import ErrorRecord, Permanent, ValueRefused
+from fencepost.core.identity import canonical
 from fencepost.core.records import IN_PROGRESS, LOOK_UP, REPLAYED_FAILURE, REPLY, Observation
 from fencepost.core.recovery import (
     Dispatch,
+    Disprove,
     GiveUp,
     Hold,
     HoldReason,
@@ -31,13 +33,28 @@ from fencepost.core.transitions import OperationEvent
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.entry import Entry, Proof, Result
 from fencepost.effects.failures import error_record
-from fencepost.effects.needs import Ask, IssueToken, Load, LookedUp, Need, RaiseFence, Record, Rest, Send, Sent
+from fencepost.effects.needs import (
+    Ask,
+    Committed,
+    IssueToken,
+    Load,
+    LookedUp,
+    Need,
+    RaiseFence,
+    Record,
+    Rest,
+    Send,
+    Sent,
+)
 from fencepost.effects.values import Carried
 from fencepost.store.api import Answer
 from fencepost.store.moves import Move, Observe
 
 BUDGET_SPENT = "budget spent"
 RESULT_MISSING = "result missing"
+
+NOT_COMMITTED = canonical({"kind": "not committed"})
+"""The evidence against an atomic attempt: its result would be in the ledger, and can get there no more."""
 
 
 class Door(Protocol):
@@ -111,11 +128,16 @@ class Later(Conclusion):
 
 @dataclass(slots=True)
 class Stopped(Conclusion):
-    """The run must be held for a person; `at` is the position of the operation, if not the one that was led."""
+    """The run must be held for a person; `at` is the position of the operation, if not the one that was led.
+
+    `with_hold` are moves that must not be in the ledger without the hold: an operation whose budget is spent has failed
+    for a person to see, and whoever found it failed after a crash would hand its error to the workflow.
+    """
 
     reason: str = ""
     detail: str = ""
     at: str = ""
+    with_hold: list[Move] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -179,6 +201,8 @@ class Performance:
             match decide(entry.operation, entry.contract, self._moment()):
                 case Dispatch():
                     concluded = yield from self._dispatch()
+                case Disprove():
+                    self.moves += entry.prove_absent(NOT_COMMITTED, self.clock.now(), gives_up=False)
                 case LookUp(raise_fence=raise_fence):
                     concluded = yield from self._look_up(raise_fence=raise_fence)
                 case Pause(until=until, why=why, owning=owning):
@@ -187,8 +211,8 @@ class Performance:
                 case Hold(reason=reason):
                     return Stopped(self._flush(), self._seen(), reason.value, self._last_words())
                 case GiveUp():
-                    self.moves.append(entry.move(OperationEvent.REFUSE, self.clock.now()))
-                    return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words())
+                    failed = entry.move(OperationEvent.REFUSE, self.clock.now())
+                    return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words(), with_hold=[failed])
                 case _:
                     return (yield from self._recorded())
             if concluded is not None:
@@ -251,6 +275,8 @@ class Performance:
 
     def _applied(self, sent: Sent, number: int) -> Conclusion:
         now = self.clock.now()
+        if isinstance(sent.value, Committed):
+            return self._delivered(sent.value.carried, now)
         proof = Proof(number, Outcome.APPLIED, sent.evidence, sent.sends)
         try:
             carried = self.door.carry_result(sent.value)
@@ -266,6 +292,13 @@ class Performance:
             return Stopped(self._flush(), self._seen(), HoldReason.CONFLICT.value, "more than one attempt was applied")
         return Concluded(self._flush(), self._seen(), now, carried)
 
+    def _delivered(self, result: Carried | str | None, now: int) -> Concluded:
+        """The success is in the ledger already: give it its place in the order of deliveries, and hand it on."""
+        number = self.delivery(self.position)
+        if number is not None and not self.entry.operation.delivered:
+            self.moves.append(self.entry.deliver(number, now))
+        return Concluded(self._flush(), self._seen(), now, result)
+
     def _not_returned(self, sent: Sent, number: int) -> Conclusion | None:
         now = self.clock.now()
         reading = sent.reading
@@ -276,7 +309,7 @@ class Performance:
             error=record.as_text(), reference=sent.reference, not_before=now + self._pause(reading.retry_after)
         )
         proof = Proof(number, reading.outcome, sent.evidence, sent.sends)
-        self.moves += self.entry.settle([proof], now, retryable=reading.retryable, outcome=outcome)
+        self.moves += self.entry.settle([proof], now, retryable=reading.retryable, outcome=outcome, gives_up=False)
         if sent.replayed or reading.outcome is Outcome.UNRESOLVED:
             kind = REPLAYED_FAILURE if sent.replayed else IN_PROGRESS if reading.in_progress else REPLY
             self.observations.append(self.entry.observe(Observation(kind, None, sent.evidence, now, attempt=number)))
@@ -284,11 +317,7 @@ class Performance:
         if state is OperationState.UNKNOWN and reading.outcome is Outcome.NOT_APPLIED and not reading.retryable:
             # The refusal says nothing of the earlier attempt, and the same again would be refused the same way.
             return Stopped(self._flush(), self._seen(), HoldReason.REFUSED.value, self._last_words())
-        if state is not OperationState.FAILED:
-            return None
-        if reading.retryable:
-            return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words())
-        return self._raised(record, now)
+        return self._raised(record, now) if state is OperationState.FAILED else None
 
     def _raised(self, record: ErrorRecord, now: int) -> Concluded:
         """The operation has failed for good: its error is delivered in the same commit."""
@@ -316,7 +345,7 @@ class Performance:
                 return self._found(answer, evidence, now)
             case Absent():
                 if absence_is_proof(entry.operation, entry.contract, began):
-                    self.moves += entry.prove_absent(evidence, now)
+                    self.moves += entry.prove_absent(evidence, now, gives_up=False)
             case Conflicting():
                 self.moves += entry.raise_conflict(now)
             case Inconclusive():

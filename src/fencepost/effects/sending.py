@@ -39,11 +39,12 @@ async def run_async(bound: Bound[Any], attempting: Attempting, executor: Executo
     """Run the body in this event loop, or in `executor` if it is a plain function, bounded by the attempt timeout."""
     step = bound.step
     try:
-        with overdue.bounded(step.attempt_timeout / SECOND):
+        with overdue.bounded(step.attempt_timeout / SECOND, attempting):
             if step.is_async:
                 value = await step.body(Call(attempting), *bound.args, **bound.kwargs)
             else:
-                value = await _in_thread(executor, step.body, attempting, bound.args, bound.kwargs)
+                body = attempting.transacted or step.body
+                value = await _in_thread(executor, body, attempting, bound.args, bound.kwargs)
     except BaseException as error:
         if is_told_to_stop(error):
             raise
@@ -79,10 +80,12 @@ async def raise_async(fence: Fence, resource: str, token: int, within: int, exec
     return None
 
 
-async def load_async(load: Callable[..., Any], reference: str, attempting: Attempting, executor: Executor) -> Sent:
+async def load_async(
+    load: Callable[..., Any], reference: str, attempting: Attempting, executor: Executor, overdue: Overdue
+) -> Sent:
     """Read a result by its reference."""
     try:
-        async with asyncio.timeout(attempting.contract.timeout / SECOND):
+        with overdue.bounded(attempting.contract.timeout / SECOND, attempting):
             if asyncio.iscoroutinefunction(load):
                 value = await load(Call(attempting), reference)
             else:
@@ -148,16 +151,12 @@ def _reading(attempting: Attempting, error: BaseException) -> Reading:
 # -- look-ups -----------------------------------------------------------------------------------------------------
 
 
-async def look_up_async(
-    reconcile: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    attempting: Attempting,
-    executor: Executor,
-) -> LookedUp:
+async def look_up_async(bound: Bound[Any], attempting: Attempting, executor: Executor, overdue: Overdue) -> LookedUp:
     """Ask the target; whatever is not an answer is `Inconclusive`."""
+    reconcile, args, kwargs = bound.effect.declared.reconcile, bound.args, bound.kwargs
+    assert reconcile is not None, "only a declared look-up is asked for"
     try:
-        async with asyncio.timeout(attempting.contract.timeout / SECOND):
+        with overdue.bounded(attempting.contract.timeout / SECOND, attempting):
             if asyncio.iscoroutinefunction(reconcile):
                 answer = await reconcile(Call(attempting), *args, **kwargs)
             else:

@@ -16,8 +16,13 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from fencepost.core.duration import microseconds
-from fencepost.core.errors import DeclarationError, Misuse, RunInputMismatch, RunNotFound, VerbRefused
+from fencepost.core.duration import SECOND, microseconds
+from fencepost.core.errors import (
+    DeclarationError,
+    Misuse,
+    RunNotFound,
+    VerbRefused,
+)
 from fencepost.core.guarantee import Blank, blanks
 from fencepost.core.identity import check_name, check_run_id, digest_text
 from fencepost.core.records import History, Run, Signal
@@ -32,19 +37,18 @@ from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.portal import Blocking
+from fencepost.runtime.starting import Starts
+from fencepost.runtime.taken import require_fit
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.api import NewRun, RunFilter
 from fencepost.store.journal import Journal
-from fencepost.store.open import open_store, wall_clock
+from fencepost.store.open import open_store
 
 if TYPE_CHECKING:
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 R = TypeVar("R")
-
-_GIVEN_AT_THE_START = {"workflow": "workflow", "fingerprint": "input", "principal": "principal"}
-"""Columns of a run in which a second start must agree with the first, and what people call them."""
 
 THREADS_MAX = 64
 """Threads for plain `def` bodies."""
@@ -54,13 +58,14 @@ class App:
     """One ledger and the workflows that may run on it.
 
     Args:
-        url: of the ledger, `sqlite:///file.db` or a path.
+        url: of the ledger: `sqlite:///file.db`, a path, or `postgresql://host/database`.
         workflows: those that this process can start and work on.
         targets: the outside systems by the name under which effects declare them.
         model: the endpoint of model steps; from the environment, or local rules, if not given.
         namespace: keeps runs, keys and operators of several users of one ledger apart.
         lease: how long a worker's claim lasts without renewal; others take over one `margin` later.
         margin: a send starts only while more than this is left of the lease.
+        patience: how long a start, signal or verb waits while another process keeps the ledger's write lock.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class App:
         namespace: str = "default",
         lease: str | timedelta = "15s",
         margin: str | timedelta = "2s",
+        patience: str | timedelta = "10s",
         options: DoorOptions | None = None,
     ) -> None:
         self.url = url
@@ -86,9 +92,12 @@ class App:
         self._lease_length = microseconds(lease, what="lease")
         self._margin = microseconds(margin, what="margin")
         check_margin(self._lease_length, self._margin)
+        self._patience = microseconds(patience, what="patience")
+        self._starts = Starts(self._patience)
         self._workers: list[Worker] = []
         self._watchers = Watchers()
-        self.clock = wall_clock
+        self.clock: Callable[[], int] | None = None
+        """Microseconds in place of the database's clock; for tests."""
         self.probe: Any = None
 
     def register(self, declared: Workflow[..., Any]) -> None:
@@ -134,7 +143,7 @@ class App:
             )
         if self._host is None:
             self._refuse_blanks()
-            store = open_store(self.url, clock=self.clock, probe=self.probe)
+            store = open_store(self.url, clock=self.clock, patience=self._patience / SECOND, probe=self.probe)
             self._host = Host(
                 namespace=self.namespace,
                 store=store,
@@ -159,7 +168,7 @@ class App:
             )
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """The opened ledger's store."""
         return self.host.store
 
@@ -208,6 +217,7 @@ class App:
             RunInputMismatch: a run with this id has another input, workflow or principal.
             Misuse: the id is malformed, or the workflow is not one of this app's.
             ValueRefused: the input cannot be stored and read back.
+            StoreBusy: another process keeps the ledger's write lock for longer than the app's patience.
         """
         if not isinstance(workflow, Workflow):
             raise Misuse(f"{workflow!r} is no workflow", hint="pass the function that @workflow() decorates")
@@ -230,20 +240,16 @@ class App:
             now,
             now,
         )
-        run, is_new = await self.host.journal.start(new)
-        differing = [name for name in _GIVEN_AT_THE_START if getattr(run, name) != getattr(new, name)]
-        if differing:
-            raise RunInputMismatch(
-                f"run {id!r} exists with another {_GIVEN_AT_THE_START[differing[0]]}",
-                hint="take another id for another business event, or start it with what it was started with",
-                ids={"run": id, "workflow": run.workflow},
-            )
-        if worker is not None and is_new:
+        run = await self._starts.write(self.host.journal, new, lambda run: self._begin(run, worker))
+        return Handle(self, run, workflow.results)
+
+    def _begin(self, run: Run, worker: Worker | None) -> None:
+        """Have a new run lived: by the worker that owns it from its first row on, or by whoever claims it."""
+        if worker in self._workers:
             worker.adopt(run)
-        elif is_new:
+        else:
             for one in self._workers:
                 one.wake()
-        return Handle(self, run, workflow.results)
 
     async def signal(
         self,
@@ -260,7 +266,8 @@ class App:
 
         Raises:
             RunNotFound: no run has this id; start it first.
-            VerbRefused: the run does not wait for this any more, or the id came before with another value.
+            VerbRefused: the run does not wait for this any more, or the id came before with another value, or the wait
+                is open and known in this process to take another type.
         """
         door: Door = Door(Any if value is None else type(value), where=f"signal {name}")
         payload = door.encode(value)
@@ -274,7 +281,7 @@ class App:
             sender=sender,
             fingerprint=digest_text(payload.encode()),
         )
-        kept = await asyncio.to_thread(store.signal, self.namespace, run_id, wanted)
+        kept = await asyncio.to_thread(self._keep_signal, run_id, wanted)
         for worker in self._workers:
             worker.wake()
         if kept.state is SignalState.REFUSED:
@@ -284,6 +291,12 @@ class App:
                 f"signal id {kept.id!r} came before with another name or value", ids={"run": run_id, "signal": kept.id}
             )
         return kept
+
+    def _keep_signal(self, run_id: str, signal: Signal) -> Signal:
+        run = self.store.find(self.namespace, run_id)
+        if run is not None and (run.workflow, run.workflow_version) in self.workflows:
+            require_fit(self.store.load(run.no), signal)
+        return self.store.signal(self.namespace, run_id, signal)
 
     # -- what a person may do ------------------------------------------------------------------------------------
 

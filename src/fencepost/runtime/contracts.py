@@ -31,6 +31,7 @@ HEADINGS: dict[str, str] = {
     "safe_to_run_again": "safe to run again?",
     "key": "key",
     "look_up": "look-up",
+    "fence": "fence",
     "reference": "reference",
     "compensation": "compensation",
     "retryable_errors": "retryable errors",
@@ -63,6 +64,7 @@ class RecoveryRow:
     safe_to_run_again: str
     key: str
     look_up: str
+    fence: str
     reference: str
     compensation: str
     retryable_errors: str
@@ -107,6 +109,7 @@ def _effect_row(app: App, effect: Effect[..., Any], workflows: tuple[str, ...], 
     contract = effect.contract
     bought = guarantee(contract)
     assumptions = () if bought is None else (*bought.assumptions, *_deadline_assumptions(app, contract))
+    assumptions += _weakness(effect)
     return RecoveryRow(
         step=effect.name,
         kind=", ".join(["effect", *["financial"] * contract.financial, *(f"compensates {name}" for name in undoes)]),
@@ -116,6 +119,7 @@ def _effect_row(app: App, effect: Effect[..., Any], workflows: tuple[str, ...], 
         safe_to_run_again=_again(contract),
         key=_key(app, effect),
         look_up=_look_up(contract),
+        fence=_fence(effect),
         reference=contract.reference or (BLANK if contract.financial else "none"),
         compensation=_compensation(effect),
         retryable_errors=_retryable(contract),
@@ -136,6 +140,8 @@ def _effect_row(app: App, effect: Effect[..., Any], workflows: tuple[str, ...], 
 def _again(contract: Contract) -> str:
     rungs = ladder(contract)
     match rungs[0] if rungs else None:
+        case Rung.ATOMIC:
+            return "yes, since what did not commit with its result did not happen"
         case Rung.REPEATABLE:
             return "yes, declared harmless"
         case Rung.KEYED:
@@ -177,6 +183,22 @@ def _look_up(contract: Contract) -> str:
     return f"{promise.name}{', consistent' if promise.consistent else ', may lag'}"
 
 
+def _fence(effect: Effect[..., Any]) -> str:
+    fenced = effect.declared.fence
+    if fenced is None:
+        return "none"
+    resource = fenced.resource if isinstance(fenced.resource, str) else f"a function of ({_input(effect)})"
+    return f"{fenced.fence.name}; resource: {resource}{'; weak, counts as none' if fenced.fence.weakness else ''}"
+
+
+def _weakness(effect: Effect[..., Any]) -> tuple[str, ...]:
+    """Why a declared fence counts as none. Contracts do not know of it, so that nothing is decided by it."""
+    fenced = effect.declared.fence
+    if fenced is None or fenced.fence.weakness is None:
+        return ()
+    return (f"{fenced.fence.name} is no fence: {fenced.fence.weakness}",)
+
+
 def _compensation(effect: Effect[..., Any]) -> str:
     declared, contract = effect.declared.compensate, effect.contract
     if isinstance(declared, Stands):
@@ -209,8 +231,8 @@ def _span(contract: Contract) -> str:
 
 
 def _deadline_assumptions(app: App, contract: Contract) -> tuple[str, ...]:
-    """What no contract declares and yet the rung rests on, unless repeating is harmless (`protocol` B3, B4)."""
-    if ladder(contract)[0] in (Rung.REPEATABLE, Rung.ATOMIC):
+    """What no contract declares and yet the rung rests on, unless a late request does no harm (`protocol` B3, B4)."""
+    if ladder(contract)[0] in (Rung.REPEATABLE, Rung.ATOMIC, Rung.FENCED):
         return ()
     of_door = app.outside.options.assumption()
     return (OTHER_CLIENTS,) if of_door is None else (of_door, OTHER_CLIENTS)
@@ -233,6 +255,7 @@ def _plain_row(step: Step[..., Any], workflows: tuple[str, ...]) -> RecoveryRow:
         safe_to_run_again="until its result is stored; then never asked again" if model else "yes, it changes nothing",
         key="not needed",
         look_up="not needed",
+        fence="not needed",
         reference="not needed",
         compensation="not needed",
         retryable_errors="Transient, RateLimited, Unresolved, connection errors"

@@ -10,18 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from fencepost.core.asks import (
-    Ask,
-    CompensateAsk,
-    Completion,
-    Held,
-    SleepAsk,
-    StepAsk,
-    WaitAsk,
-    Withdrawn,
-)
+from fencepost.core.asks import Ask, CompensateAsk, Completion, Held, SleepAsk, StepAsk, WaitAsk, Withdrawn
 from fencepost.core.driver import Driver
 from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
@@ -47,7 +39,6 @@ from fencepost.runtime.replay import OPERATORS, compensated, completions, record
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.run import Run
 from fencepost.store.api import Answer, Group
-from fencepost.store.journal import Ticket
 from fencepost.store.moves import Move, Observe
 
 if TYPE_CHECKING:
@@ -75,11 +66,11 @@ class Execution:
             if operation.state not in FINAL_OPERATION_STATES
         }
         """Operations that are not final, whether they are led or were left behind by an earlier life."""
-        self.bodies: dict[str, int] = {}
-        """Attempt timeouts of the steps that run now and are no effects, by their position."""
+        self.bodies: dict[str, int] = {}  # attempt timeouts of the steps that run now and are no effects
         self.later: dict[str, Later] = {}
         self.stopped: Stopped | None = None
         self.stopped_at: str = ""
+        self.with_hold: list[Move] = []
         self.state = history.run.state
         self.report: CompensationReport | None = compensated(history)
         self.by_person = False
@@ -113,6 +104,8 @@ class Execution:
         try:
             return await self._live()
         except StoreUnavailable:
+            await self._end_lanes()
+            await self._keep_apart(self._group([], []))
             raise
         except Exception:
             await self._end_lanes()
@@ -173,9 +166,17 @@ class Execution:
     async def _keep_what_was_refused(self) -> None:
         if self.refused is not None:
             self.keep([], [])
-            await self._refusals.keep(
-                self.refused, self.host.journal, self.host.store, lambda at: contract_of(self, self.operations[at])
-            )
+            await self._keep_results(self.refused)
+
+    async def _keep_apart(self, group: Group) -> None:
+        """Commit what is known without what was to begin: it may find room where a new row does not."""
+        self._refusals.withhold(group)
+        with suppress(StoreUnavailable):
+            await self._keep_results(self.refused or Answer.ILLEGAL)
+
+    async def _keep_results(self, answer: Answer) -> None:
+        host = self.host
+        await self._refusals.keep(answer, host.journal, host.store, lambda at: contract_of(self, self.operations[at]))
 
     def _replay(self) -> list[Ask]:
         """Bring the workflow to where it stood, and deliver a cancel that was accepted meanwhile."""
@@ -370,6 +371,7 @@ class Execution:
             self.later[position] = conclusion
         elif isinstance(conclusion, Stopped):
             self.stopped, self.stopped_at = conclusion, conclusion.at or position
+            self.with_hold += conclusion.with_hold
         elif isinstance(conclusion, Superseded):
             self.refused = conclusion.answer
 
@@ -418,21 +420,17 @@ class Execution:
         """Commit everything that waits with these moves; a refused group makes this copy of the run worthless."""
         if self.refused is not None:
             return self.keep(moves, observations)
-        ticket = self.submit(moves, observations)
-        return self.take(ticket, await ticket)
-
-    def submit(self, moves: list[Move], observations: list[Observe]) -> Ticket[Answer]:
-        """Hand everything that waits with these moves to the journal; `take` its answer."""
-        return self.host.journal.submit(self._group(moves, observations))
-
-    def take(self, ticket: Ticket[Answer], answer: Answer) -> Answer:
-        """Take in the journal's answer."""
+        group = self._group(moves, observations)
+        try:
+            answer = await self.host.journal.submit(group)
+        except StoreUnavailable:
+            await self._keep_apart(group)
+            raise
         if answer is Answer.MOVED:
             self._has_moved = True
-            return answer
-        self.refused = answer
-        assert isinstance(ticket.entry, Group), "only groups are submitted here"
-        self._refusals.refuse(ticket.entry)
+        else:
+            self.refused = answer
+            self._refusals.refuse(group)
         return answer
 
     def keep(self, moves: list[Move], observations: list[Observe]) -> Answer:

@@ -19,12 +19,18 @@ from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
 from fencepost.runtime.handle import Watchers
+from fencepost.store.api import Store
 from fencepost.store.journal import Journal
-from fencepost.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from fencepost.effects.call import Attempting
+    from fencepost.runtime.execution import Execution
     from fencepost.runtime.lease import LeaseHolder
     from fencepost.runtime.workflow import Workflow
+
+
+def _wait_for_it(execution: Execution, attempting: Attempting) -> None:
+    """Without a worker nobody else goes on with the run, so its life lasts as long as the body."""
 
 
 @dataclass
@@ -32,7 +38,7 @@ class Host:
     """The surroundings of every run in this process, and the clock by which its operations are led."""
 
     namespace: str
-    store: SqliteStore
+    store: Store
     journal: Journal
     lease: LeaseHolder
     outside: Outside
@@ -41,6 +47,8 @@ class Host:
     overdue: Overdue = field(default_factory=Overdue)
     draw: Callable[[], float] = random.random
     watchers: Watchers = field(default_factory=Watchers)
+    abandon: Callable[[Execution, Attempting], None] = _wait_for_it
+    """What is done about a body that ignores its cancel; whoever lives runs sets it."""
     lost_time: Epoch | None = None
     """The epoch of a restored ledger, until a person says that nothing more turns up from the time lost with it."""
 

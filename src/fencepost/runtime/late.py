@@ -23,6 +23,8 @@ from fencepost.runtime.moves import disown, go_on, move_run
 from fencepost.store.api import Group, Store
 from fencepost.store.moves import SETTLING, Move, MoveOperation, Observe, Succeed
 
+_NOT_KNOWN = (OperationState.UNKNOWN, OperationState.DISPATCHED)
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -97,7 +99,7 @@ def _settle(entry: Entry, report: Report, now: int, *, own: bool) -> list[Move]:
     if operation.state is OperationState.UNKNOWN or own:
         outcome = Result(result=report.result, reference=report.reference)
         proof = Proof(report.attempt, report.outcome, report.evidence)
-        return entry.settle([proof], now, retryable=True, outcome=outcome)
+        return entry.settle([proof], now, retryable=True, outcome=outcome, gives_up=False)
     if known is not Outcome.UNRESOLVED and OPERATION.allows(operation.state, OperationEvent.CONTRADICT):
         return entry.raise_conflict(now)
     return []
@@ -113,11 +115,16 @@ def _held_for_conflict(history: History, operation: Operation, now: int) -> list
 
 
 def _was_the_reason(history: History, operation: Operation) -> bool:
-    """Whether the run is held for nothing but this operation, which is known now."""
+    """Whether the run is held for nothing but this operation, which is known now; or for one that is known since then.
+
+    Where several were unknown the hold names the first of them, and whichever is known last ends it.
+    """
     run = history.run
     if run.state is not RunState.HELD or run.state in FINAL_RUN_STATES or operation.conflict:
         return False
     hold = json.loads(run.hold or "{}")
-    others = (one for one in history.operations if one is not operation)
-    unknown = any(one.state in (OperationState.UNKNOWN, OperationState.DISPATCHED) for one in others)
-    return hold.get("step") == operation.step and hold.get("item") == operation.item and not unknown
+    place = (hold.get("step"), hold.get("item"))
+    named = next((one for one in history.operations if (one.step, one.item) == place), None)
+    if named is None or any(one.state in _NOT_KNOWN or one.conflict for one in history.operations):
+        return False
+    return named is operation or hold.get("state") == OperationState.UNKNOWN

@@ -19,7 +19,7 @@ from fencepost.core.errors import DeclarationError, LeaseLost, StoreFailed, Stor
 from fencepost.core.records import Lease
 from fencepost.core.states import LeaseState
 from fencepost.effects.deadline import boot_now
-from fencepost.store.sqlite import SqliteStore
+from fencepost.store.api import Store
 
 RENEWALS_PER_LEASE = 3
 STALL_MAX = 5 * 60 * SECOND
@@ -57,7 +57,7 @@ class LeaseHolder:
     earlier than `margin` after the end.
     """
 
-    def __init__(self, store: SqliteStore, *, length: int, margin: int) -> None:
+    def __init__(self, store: Store, *, length: int, margin: int) -> None:
         self.store = store
         self.length = length
         self.margin = margin

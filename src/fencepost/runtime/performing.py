@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.contract import Contract
@@ -18,6 +19,7 @@ from fencepost.core.errors import ValueRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import Observation, Operation
 from fencepost.core.states import Outcome
+from fencepost.effects.atomic import in_transaction
 from fencepost.effects.call import Attempting, Site
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound
@@ -42,11 +44,12 @@ REST = 0.1
 class Hands:
     """What the performances of one run's life do to the world and to the ledger."""
 
-    __slots__ = ("_execution", "_host", "_site")
+    __slots__ = ("_execution", "_host", "_ignored", "_site")
 
     def __init__(self, host: Host, execution: Execution) -> None:
         self._host = host
         self._execution = execution
+        self._ignored = partial(host.abandon, execution)
         run = execution.history.run
         self._site = Site(
             host.outside,
@@ -99,7 +102,11 @@ class Hands:
         attempting = Attempting(self._site, operation.step, number, deadline, effect.contract, operation, effect)
         if effect.is_fenced:
             attempting.resource = resource_of(bound)
-        if not effect.is_async:
+        attempting.ignored = self._ignored
+        if effect.contract.atomic:
+            attempting.may_write = False
+            attempting.transacted = in_transaction(effect, need.entry, number, attempting, self._host.store)
+        elif not effect.is_async:
             attempting.late = self._late(need.entry, number, bound)
         return attempting
 
@@ -114,16 +121,14 @@ class Hands:
         return await raise_async(fenced.fence, resource_of(bound), need.token, timeout, self._host.executor)
 
     async def _ask(self, need: Ask, bound: Bound[Any]) -> LookedUp:
-        reconcile = bound.effect.declared.reconcile
-        assert reconcile is not None, "only a declared look-up is asked for"
-        attempting = self._reading(need.entry, bound)
-        return await look_up_async(reconcile, bound.args, bound.kwargs, attempting, self._host.executor)
+        return await look_up_async(bound, self._reading(need.entry, bound), self._host.executor, self._host.overdue)
 
     async def _load(self, need: Load, bound: Bound[Any]) -> Sent:
         load, reference = bound.effect.declared.load, need.entry.operation.reference
         assert load is not None, "only a declared load is asked for"
         assert reference is not None, "what is loaded is found by its reference"
-        return await load_async(load, reference, self._reading(need.entry, bound), self._host.executor)
+        attempting = self._reading(need.entry, bound)
+        return await load_async(load, reference, attempting, self._host.executor, self._host.overdue)
 
     def _reading(self, entry: Entry, bound: Bound[Any]) -> Attempting:
         """The facts of a look-up or load: it knows the operation, and may not write."""
@@ -133,6 +138,7 @@ class Hands:
             self._site, operation.step, len(operation.attempts), deadline, effect.contract, operation, effect
         )
         attempting.may_write = False
+        attempting.ignored = self._ignored
         return attempting
 
     async def _run(self, need: RunBody, bound: Bound[Any]) -> Sent:
@@ -141,6 +147,7 @@ class Hands:
         self._host.lease.begins(timeout)
         self._execution.bodies[need.position] = timeout
         attempting = Attempting(self._site, need.position, need.attempt, boot_now() + timeout, _NO_CONTRACT)
+        attempting.ignored = self._ignored
         try:
             return await run_async(bound, attempting, self._host.executor, self._host.overdue)
         finally:

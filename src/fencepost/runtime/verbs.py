@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.duration import SECOND, spelled
-from fencepost.core.errors import FencepostError, Misuse, ValueRefused, VerbRefused
+from fencepost.core.errors import Misuse, ValueRefused, VerbRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import ASK_AGAIN, STATEMENT, History, Observation, Operation, Run, Step
 from fencepost.core.recovery import Moment, absence_is_proof, span_remaining
 from fencepost.core.states import OperationState, RunState, StepState
-from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
+from fencepost.core.transitions import STEP, OperationEvent, RunEvent, StepEvent
 from fencepost.effects.deliberate import renewed
 from fencepost.effects.entry import Entry, Owner, Result
-from fencepost.effects.failures import error_record
 from fencepost.runtime import audit
 from fencepost.runtime.applicable import lacks_result, may_be_compensated
 from fencepost.runtime.blame import blamed
@@ -33,7 +32,7 @@ from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
     from fencepost.runtime.app import App
-    from fencepost.store.sqlite import SqliteStore
+    from fencepost.store.api import Store
 
 _PERSON = "a person"
 
@@ -47,7 +46,7 @@ class Deed:
 
 
 def _perform(
-    store: SqliteStore,
+    store: Store,
     run: Run,
     verb: str,
     *,
@@ -229,19 +228,6 @@ def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None 
         return Deed([opened, *_compensations_again(app, history, now), move._replace(wake_at=now)], [])
 
     return _perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
-
-
-def hold_for_error(store: SqliteStore, run: Run, error: Exception) -> None:
-    """Hold a run that this process owns and cannot live; no person did it, so no audit row."""
-    step = error.ids.get("step", "") if isinstance(error, FencepostError) else ""
-    hold = canonical({"reason": type(error).__name__, "step": step, "detail": error_record(error).message})
-
-    def decision(history: History, now: int) -> Any:
-        if history.run.generation != run.generation or not RUN.allows(history.run.state, RunEvent.HOLD):
-            return [], [], []
-        return [*disown(history, now), move_run(history.run, RunEvent.HOLD, now)._replace(hold=hold)], [], []
-
-    store.decide(run.no, decision)
 
 
 # -- shared by the verbs ----------------------------------------------------------------------------------------------

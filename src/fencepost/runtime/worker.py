@@ -21,6 +21,7 @@ from fencepost.core.errors import (
     LedgerWentBack,
     StoreFailed,
     StoreUnavailable,
+    TimeoutIgnored,
     WorkersLost,
 )
 from fencepost.core.poison import is_poison, is_suspect
@@ -31,14 +32,17 @@ from fencepost.runtime import guard
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
 from fencepost.runtime.lease import LeaseHolder, check_margin_beside
+from fencepost.runtime.unlived import hand_back, hold_for_error
 
 if TYPE_CHECKING:
+    from fencepost.effects.call import Attempting
     from fencepost.runtime.host import Host
+    from fencepost.store.changes import Changes
 
 LOG = logging.getLogger("fencepost.worker")
 
 PULSE = 0.05
-"""Seconds between two looks for changes by other processes; one look costs a few microseconds."""
+"""Seconds between two claims while there is more to claim than room."""
 
 COLLECTOR_THRESHOLD = 10_000
 """New containers before the collector looks at the youngest ones; Python's own default is 700."""
@@ -78,11 +82,16 @@ class Worker:
         """Where it works, once its lease is taken."""
         self._stopping = False
         self._lives: dict[int, Execution] = {}
+        self._life_of: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._suspects: set[int] = set()
         """Runs lived here that may have brought their last workers down."""
-        self._mark = -1
+        self._changes: Changes = host.store.changes(self._hear)
+        self._told = False
         self.claimed = 0
+        self.abandoned: set[asyncio.Task[None]] = set()
+        """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
+        host.abandon = self._abandon
 
     # -- for the app ------------------------------------------------------------------------------------------------
 
@@ -108,6 +117,11 @@ class Worker:
         """Something in this process may be due; from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
+
+    def _hear(self) -> None:
+        """Another process has changed the ledger; from any thread."""
+        self._told = True
+        self.wake()
 
     def has_room(self) -> bool:
         """Whether a run started now may be lived here at once."""
@@ -138,8 +152,8 @@ class Worker:
         finally:
             for execution in self._lives.values():
                 execution.draining = True
-            if self._tasks:
-                await asyncio.wait(self._tasks)
+            await self._until_all_are_left()
+            self._changes.close()
             await asyncio.to_thread(self.host.lease.end)
 
     def _begin_life(self) -> None:
@@ -175,7 +189,7 @@ class Worker:
             due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
             now = store.now()
             if due is None or due > now:
-                return 1.0 if due is None else min(1.0, (due - now) / SECOND)
+                return self._pause(due)
             claimed = await asyncio.to_thread(
                 store.claim, self.host.lease.id, kinds, namespace=namespace, now=now, margin=self._margin, limit=room,
                 suspects=0 if self._suspects else 1,
@@ -186,9 +200,12 @@ class Worker:
             if len(claimed) == room:
                 return PULSE
         due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
-        left = 1.0 if due is None else (due - store.now()) / SECOND
         # What is due already was not to be had: a second suspect waits for its place.
-        return min(1.0, left) if left > 0 else PULSE
+        return self._pause(due) or PULSE
+
+    def _pause(self, due: int | None) -> float:
+        rest = self._changes.pause_max
+        return rest if due is None else min(rest, max(0.0, (due - self.host.store.now()) / SECOND))
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep until `seconds` are over, this process wakes us, or another process has changed the ledger."""
@@ -197,19 +214,28 @@ class Worker:
             self.host.lease.tick(self._longest_step())
             try:
                 # First wait, then look: our own commits change the ledger too, and are no reason to look at once.
-                await asyncio.wait_for(self._woken.wait(), min(left, PULSE))
+                await asyncio.wait_for(self._woken.wait(), min(left, self._changes.pulse))
             except TimeoutError:
                 if not self._changed():
                     continue
+            else:
+                if self._told:
+                    self._told = False
+                    self._changed()
             break
         self._woken.clear()
 
     def _changed(self) -> bool:
-        mark = self.host.store.change_mark()
-        if mark == self._mark:
+        if not self._changes.look():
             return False
-        self._mark = mark
-        for run in self.host.store.signalled(self.host.lease.id):
+        try:
+            signalled = self.host.store.signalled(self.host.lease.id)
+        except StoreFailed:
+            raise
+        except StoreUnavailable as error:
+            LOG.warning("the ledger cannot be reached: %s", error)
+            return True  # the next claim says more
+        for run in signalled:
             execution = self._lives.get(run)
             if execution is not None:
                 execution.notice()
@@ -217,8 +243,7 @@ class Worker:
 
     async def _new_life(self) -> None:
         """The lease is lost: let what is in flight report as evidence, then begin again under a new lease."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._until_all_are_left()
         if self.host.lease.went_back:
             raise LedgerWentBack(
                 "the ledger is older than what this worker has seen in it: it was restored from a backup",
@@ -238,9 +263,51 @@ class Worker:
         self.host.watchers.here.add(run.no)
         if is_suspect(run.takeovers):
             self._suspects.add(run.no)
-        task = asyncio.create_task(self._live(run, history))
+        life = self._life_of[run.no] = asyncio.create_task(self._live(run, history))
+        self._await_in_the_end(life)
+
+    def _await_in_the_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _until_all_are_left(self) -> None:
+        """Wait for what is in flight, each for its timeout and the grace of `overdue` at most."""
+        while self._tasks:
+            await asyncio.wait(self._tasks, timeout=PULSE)
+
+    def _abandon(self, execution: Execution, attempting: Attempting) -> None:
+        """Go on without a body that ignores its cancel: its life here is over, and what it still says is evidence."""
+        run = execution.history.run
+        if self._lives.get(run.no) is not execution:
+            return  # abandoned already, for another body
+        LOG.error("run %s does not wait for %s, which goes on although its time is over", run.id, attempting.position)
+        del self._lives[run.no]
+        self._suspects.discard(run.no)
+        execution.draining = True
+        life = self._life_of.pop(run.no)
+        self._tasks.discard(life)
+        self.abandoned.add(life)
+        life.add_done_callback(self.abandoned.discard)
+        self._await_in_the_end(asyncio.create_task(self._go_on_without(execution, attempting)))
+
+    async def _go_on_without(self, execution: Execution, attempting: Attempting) -> None:
+        run = execution.history.run
+        try:
+            await execution.record([], [])  # what its other lanes have brought so far
+            if attempting.may_write:
+                await asyncio.to_thread(hand_back, self.host.store, run)
+            else:
+                await asyncio.to_thread(self._hold, run, _ignores_its_time(run, attempting))
+        except StoreUnavailable as error:
+            self._give_up(run, error)
+        finally:
+            self.host.watchers.run_left(run.no, None)
+            self._woken.set()
+
+    def _give_up(self, run: Run, error: StoreUnavailable) -> None:
+        """Nothing more is sent under this lease; whoever claims the run next finds everything in the ledger."""
+        LOG.warning("run %s is given up: %s", run.id, error)
+        self.host.lease.give_up(f"the ledger failed: {error}")
 
     async def _live(self, run: Run, history: History | None) -> None:
         left: Run | None = None
@@ -253,16 +320,17 @@ class Worker:
                 )
             left = await self._live_until_left(run, history)
         except StoreUnavailable as error:
-            # Nothing more is sent under this lease; whoever claims the run next finds everything in the ledger.
-            LOG.warning("run %s is given up: %s", run.id, error)
-            self.host.lease.give_up(f"the ledger failed: {error}")
+            self._give_up(run, error)
         except Exception as error:  # noqa: BLE001 - a run must never be left owned and not lived
             await asyncio.to_thread(self._hold, run, error)
         finally:
             was_full = len(self._lives) >= self.runs_max or run.no in self._suspects
             self._suspects.discard(run.no)
+            # And not a later life of it that has begun here meanwhile.
             if (last := self._lives.get(run.no)) is not None and last.owner.generation == run.generation:
-                del self._lives[run.no]  # and not a later life of it that has begun here meanwhile
+                del self._lives[run.no]
+            if self._life_of.get(run.no) is asyncio.current_task():
+                del self._life_of[run.no]
             self.host.watchers.run_left(run.no, left)
             if was_full or left is None or left.state not in FINAL_RUN_STATES:
                 self._woken.set()
@@ -290,8 +358,6 @@ class Worker:
 
     def _hold(self, run: Run, error: Exception) -> None:
         """Hold a run that could not be lived; whatever of it was in flight is unknown to whoever goes on."""
-        from fencepost.runtime.verbs import hold_for_error
-
         LOG.warning("run %s is held: %s", run.id, error, exc_info=None if isinstance(error, FencepostError) else error)
         try:
             hold_for_error(self.host.store, run, error)
@@ -300,3 +366,12 @@ class Worker:
             LOG.exception("run %s could not be held", run.id)
             if isinstance(refused, StoreUnavailable):
                 self.host.lease.give_up(f"the ledger failed: {refused}")
+
+
+def _ignores_its_time(run: Run, attempting: Attempting) -> TimeoutIgnored:
+    """Of a body that sends nothing no attempts are counted, so that asking it again would begin one after the other."""
+    return TimeoutIgnored(
+        f"{attempting.position} goes on although its time is over and it was cancelled",
+        hint="let asyncio.CancelledError through in its body",
+        ids={"run": run.id, "step": attempting.position},
+    )

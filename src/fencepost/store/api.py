@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import Audit, History, Lease, Run, Signal
+from fencepost.store.changes import Changes
 from fencepost.store.moves import Move, Observe
+
+R = TypeVar("R")
 
 
 class Answer(StrEnum):
@@ -83,10 +86,10 @@ class RunFilter(NamedTuple):
 
 
 class Prepared(Protocol):
-    """Groups that are written and not yet committed."""
+    """Groups that are written, or ready to be sent, and not yet committed."""
 
-    def commit(self) -> list[Answer | Started | ValueRefused]:
-        """Make them durable, on any thread; see `Store.commit`."""
+    def commit(self, *, patience: float) -> list[Answer | Started | ValueRefused]:
+        """Make them durable, on any thread; see `Store.commit`. Raises `StoreBusy` to be called again."""
 
 
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
@@ -94,6 +97,9 @@ Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Seq
 
 class Store(Protocol):
     """One ledger. Each verb is one transaction; every call may raise `StoreUnavailable`."""
+
+    probe: Callable[[str], None] | None
+    """Called at fault points; see `faultpoints`."""
 
     def now(self) -> int:
         """The database's clock, microseconds since the Unix epoch; settable in tests."""
@@ -188,8 +194,15 @@ class Store(Protocol):
     def leases(self) -> list[Lease]:
         """Every lease that is live or still owns a run, newest first."""
 
-    def change_mark(self) -> int:
-        """A number that changes when another connection has written; cheap enough to ask often."""
+    def changes(self, told: Callable[[], None]) -> Changes:
+        """Listen for what other processes write; `told` may be called at any time, from any thread. See `changes`."""
+
+    def transact(self, work: Callable[[Any], tuple[R, Sequence[Move]]]) -> R:
+        """Let `work` write through the database's own connection, then make its moves; one commit.
+
+        Raises what the work raises, and `NotOwner` when a move is refused; then nothing is changed. Raises
+        `StoreFailed` when it is not known whether the commit is on disk.
+        """
 
     def commit(self, entries: Sequence[Group | NewRun], *, patience: float) -> list[Answer | Started | ValueRefused]:
         """Commit groups in one transaction; what became of each, or why the database cannot hold it.
@@ -199,7 +212,7 @@ class Store(Protocol):
         """
 
     def prepare(self, entries: Sequence[Group | NewRun], *, patience: float) -> Prepared:
-        """Do what `commit` does up to the commit itself. The write lock is held until `Prepared.commit`."""
+        """Do what `commit` does up to the commit itself. A write lock is held until `Prepared.commit`."""
 
     def close(self) -> None:
         """Close every connection."""

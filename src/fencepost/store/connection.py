@@ -48,6 +48,10 @@ class Connection(Protocol):
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
 
+    @property
+    def raw(self) -> Any:
+        """The driver's own connection, for the body of an atomic effect."""
+
     def close(self) -> None:
         """Give the connection back; a second call does nothing."""
 
@@ -92,6 +96,11 @@ class StandardConnection:
     def in_transaction(self) -> bool:
         """See `Connection.in_transaction`."""
         return not self._closed and self._inner.in_transaction
+
+    @property
+    def raw(self) -> sqlite3.Connection:
+        """See `Connection.raw`."""
+        return self._inner
 
     def close(self) -> None:
         """See `Connection.close`."""

@@ -25,8 +25,8 @@ from fencepost.core.errors import FencepostError, StoreBusy, StoreFailed, StoreU
 from fencepost.store.api import Answer, Group, NewRun, Started
 
 if TYPE_CHECKING:
-    from fencepost.store.batch import Outcome
     from fencepost.store.faultpoints import Probe
+    from fencepost.store.groups import Outcome
 
 _log = logging.getLogger(__name__)
 
@@ -44,10 +44,10 @@ GROUPS_MAX = 1_000
 
 
 class PreparedCommit(Protocol):
-    """Written groups that hold the write lock until they are committed."""
+    """A batch that its store has prepared: written under the write lock, or ready to be sent."""
 
-    def commit(self) -> list[Outcome]:
-        """Make them durable."""
+    def commit(self, *, patience: float) -> list[Outcome]:
+        """Make it durable. Raises `StoreBusy` when it takes longer than `patience` seconds; call it again then."""
 
 
 class JournaledStore(Protocol):
@@ -239,12 +239,10 @@ class Journal:
             return
         batch = self._take()
         prepared = self._prepare(batch, loop, patience=0.0)
-        if prepared is not None and self._is_slow():
+        if prepared is not None and (self._is_slow() or not self._finish(batch, prepared, loop, patience=0.0)):
             self._syncing = loop
             self._writer_thread().finish(lambda: self._finish_for(loop, batch, prepared))
             return
-        if prepared is not None:
-            self._finish(batch, prepared, loop)
         self._turn.release()
         if self._waiting:
             self._hand_over()
@@ -316,14 +314,25 @@ class Journal:
         return None
 
     def _finish(
-        self, batch: list[Ticket[Any]], prepared: PreparedCommit, loop: asyncio.AbstractEventLoop | None
-    ) -> None:
+        self,
+        batch: list[Ticket[Any]],
+        prepared: PreparedCommit,
+        loop: asyncio.AbstractEventLoop | None,
+        *,
+        patience: float | None = None,
+    ) -> bool:
+        """Commit a batch and tell; False when that takes longer than `patience` seconds, so that another goes on."""
         began = time.perf_counter()
         try:
-            answers = prepared.commit()
+            answers = prepared.commit(patience=self._patience if patience is None else patience)
+        except StoreBusy as error:
+            if patience is not None:
+                return False
+            self._reject(batch, error, loop)
+            return True
         except Exception as error:  # noqa: BLE001 - the same
             self._reject(batch, error, loop)
-            return
+            return True
         self._sync_seconds += 0.2 * (time.perf_counter() - began - self._sync_seconds)
         self.commits += 1
         for ticket, answer in zip(batch, answers, strict=True):
@@ -332,6 +341,7 @@ class Journal:
             else:
                 ticket.answer = answer
         _tell(batch, loop)
+        return True
 
     def _reject(self, batch: list[Ticket[Any]], error: Exception, loop: asyncio.AbstractEventLoop | None) -> None:
         if isinstance(error, StoreFailed):

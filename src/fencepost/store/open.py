@@ -2,7 +2,7 @@
 
 Each pragma that durability rests on is read back, and a connection that does not keep it is refused: a store that
 merely asked for `synchronous=FULL` could lose acknowledged intents on a power cut. The tables are `migrate`'s, the
-verbs `sqlite`'s.
+verbs `sqlite`'s; a ledger on a server is opened by `postgres_open`, which is loaded when a url asks for it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fencepost.core.errors import Misuse, StoreUnavailable
+from fencepost.core.errors import ForeignDatabase, Misuse, StoreUnavailable
+from fencepost.store import queries
+from fencepost.store.api import Store
 from fencepost.store.connection import Connect, Connection, SqliteError, connect_standard
 from fencepost.store.failures import unavailable
 from fencepost.store.faultpoints import Probe
 from fencepost.store.migrate import migrate, schema_of
+from fencepost.store.postgres_url import SCHEMES
 from fencepost.store.sqlite import SqliteStore
 from fencepost.store.transaction import Patience, when_free
 
@@ -32,17 +35,35 @@ def open_store(
     url: str,
     *,
     connect: Connect = connect_standard,
+    clock: Callable[[], int] | None = None,
+    patience: float = 10.0,
+    probe: Probe | None = None,
+) -> Store:
+    """Open the ledger at `url`; creates it if it is missing.
+
+    `url` is "sqlite:///relative.db", "sqlite:////absolute.db", a path, or "postgresql://host/database". `patience` is
+    how many seconds a verb waits for other processes' locks, or for a server that is away. `connect` is the seam for
+    tests of SQLite, `clock` returns microseconds in place of the database's, `probe` is called at fault points.
+
+    Raises `ForeignDatabase` for what is not a ledger or is from a newer version, `StoreUnavailable` for one that cannot
+    be read and written durably, `Misuse` for a url of another kind.
+    """
+    if url.startswith(SCHEMES):
+        from fencepost.store.postgres_open import open_postgres
+
+        return open_postgres(url, clock=clock, patience=patience, probe=probe)
+    return open_file(url, connect=connect, clock=clock or wall_clock, patience=patience, probe=probe)
+
+
+def open_file(
+    url: str,
+    *,
+    connect: Connect = connect_standard,
     clock: Callable[[], int] = wall_clock,
     patience: float = 10.0,
     probe: Probe | None = None,
 ) -> SqliteStore:
-    """Open the ledger at `url` ("sqlite:///relative.db", "sqlite:////absolute.db" or a path); creates it if missing.
-
-    `patience` is how many seconds a verb waits for other processes' write locks. `connect` is the seam for tests,
-    `clock` returns microseconds, `probe` is called at fault points. Raises `ForeignDatabase` for a file that is not a
-    ledger or is from a newer version, `StoreUnavailable` for one that cannot be read and written durably, `Misuse`
-    for a url of another kind.
-    """
+    """`open_store` for a ledger in an SQLite file."""
     path = path_of(url)
     _check_place(path)
     waiting = Patience(patience)
@@ -50,6 +71,7 @@ def open_store(
         first = _open_connection(path, connect, waiting)
         try:
             when_free(lambda: migrate(first, path, waiting), waiting)
+            _refuse_copied(first, path, waiting)
         finally:
             first.close()
         return SqliteStore(
@@ -57,6 +79,48 @@ def open_store(
         )
     except SqliteError as error:
         raise unavailable(error, path) from error
+
+
+def _refuse_copied(connection: Connection, path: str, patience: Patience) -> None:
+    query = queries.load("sqlite")["copied_to"]
+    found = when_free(lambda: connection.execute(query.statement), patience)
+    if found:
+        raise ForeignDatabase(
+            f"this ledger was copied to {found[0][0]} and goes on there",
+            hint="give the app that url; whatever is sent from here would be sent twice",
+            ids={"ledger": path},
+        )
+
+
+def schema_at(url: str, *, patience: float = 10.0) -> int | None:
+    """The number of the schema of the ledger at `url`: 0 for one that is empty, None where nothing is.
+
+    Changes nothing. Raises what opening it would raise, such as `ForeignDatabase`.
+    """
+    if url.startswith(SCHEMES):
+        from fencepost.store import postgres_open
+
+        return postgres_open.schema_at(url, patience=patience) or None
+    path = path_of(url)
+    if not Path(path).exists():
+        return None
+    try:
+        connection = connect_standard(path)
+        try:
+            return when_free(lambda: schema_of(connection, path), Patience(patience))
+        finally:
+            connection.close()
+    except SqliteError as error:
+        raise unavailable(error, path) from error
+
+
+def name_of(url: str) -> str:
+    """What may be shown of a ledger's url: its file, or server and database without a password. Opens nothing."""
+    if url.startswith(SCHEMES):
+        from fencepost.store.postgres_url import place_of
+
+        return place_of(url).name
+    return path_of(url)
 
 
 def path_of(url: str) -> str:
@@ -67,7 +131,7 @@ def path_of(url: str) -> str:
     elif scheme != "sqlite" or not rest.startswith("/"):
         raise Misuse(
             f"{url!r} does not name a ledger",
-            hint='write "sqlite:///file.db" for a file here or "sqlite:////folder/file.db" for an absolute path',
+            hint='write "sqlite:///file.db" for a file here, "sqlite:////folder/file.db" or "postgresql://host/database"',
         )
     else:
         rest = rest[1:]

@@ -1,0 +1,75 @@
+"""Writes the first row of a run: once per id, with bounded patience for a busy ledger, and never left unlived.
+
+A start whose caller was told that the ledger is busy may be written all the same; then the run is handed on like any
+other. What a caller may start is `app`; living the run is `worker`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from fencepost.core.duration import SECOND, spelled
+from fencepost.core.errors import FencepostError, RunInputMismatch, StoreBusy
+from fencepost.core.records import Run
+from fencepost.store.api import NewRun, Started
+from fencepost.store.journal import Journal, Ticket
+
+_GIVEN_AT_THE_START = {"workflow": "workflow", "fingerprint": "input", "principal": "principal"}
+"""Columns of a run in which a second start must agree with the first, and what people call them."""
+
+
+class Starts:
+    """The starts of one app; `patience` is how many microseconds each waits for the ledger."""
+
+    def __init__(self, patience: int) -> None:
+        self._patience = patience
+        self._late: set[asyncio.Task[None]] = set()
+
+    async def write(self, journal: Journal, new: NewRun, begin: Callable[[Run], None]) -> Run:
+        """The run as the ledger holds it now; one that this start has made is handed to `begin`.
+
+        Raises:
+            RunInputMismatch: a run with this id was started with something else.
+            StoreBusy: the patience is spent.
+        """
+        ticket = journal.start(new)
+        try:
+            async with asyncio.timeout(self._patience / SECOND):
+                run, is_new = await ticket
+        except TimeoutError:
+            late = asyncio.create_task(_begin_late(ticket, begin))
+            self._late.add(late)
+            late.add_done_callback(self._late.discard)
+            raise self._busy(new) from None
+        _require_the_same(run, new)
+        if is_new:
+            begin(run)
+        return run
+
+    def _busy(self, new: NewRun) -> StoreBusy:
+        return StoreBusy(
+            f"the start of run {new.id!r} still waits, since another process keeps the ledger's write lock for more "
+            f"than {spelled(self._patience)}",
+            hint="look for a shell, a backup or a stopped process with an open transaction on it; start it again with "
+            "the same id: however often, it is one run",
+            ids={"run": new.id},
+        )
+
+
+async def _begin_late(ticket: Ticket[Started], begin: Callable[[Run], None]) -> None:
+    with suppress(FencepostError):  # nobody waits for it any more; its caller knows that it may not be written
+        run, is_new = await ticket
+        if is_new:
+            begin(run)
+
+
+def _require_the_same(run: Run, new: NewRun) -> None:
+    differing = [name for name in _GIVEN_AT_THE_START if getattr(run, name) != getattr(new, name)]
+    if differing:
+        raise RunInputMismatch(
+            f"run {new.id!r} exists with another {_GIVEN_AT_THE_START[differing[0]]}",
+            hint="take another id for another business event, or start it with what it was started with",
+            ids={"run": new.id, "workflow": run.workflow},
+        )

@@ -1,0 +1,293 @@
+"""The ledger on PostgreSQL: a few connections, each verb one transaction, and nothing kept in a session.
+
+Many processes write at a time. So what a verb decides on is locked first: the run whose row it reads, the chain of the
+audit. Lock order: leases, then runs by number, then whatever belongs to a run, then the audit. A transaction that was
+refused for a reason that passes, or whose connection was lost before its commit, is done again from its start for as
+long as there is patience; what became of a lost commit is found out by its mark (`postgres_commit`).
+
+Behind a pooler that lends a server connection per transaction everything works but NOTIFY and planned statements.
+Opening and checking is `postgres_open`'s matter; which move to make is decided in `core`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar
+
+from fencepost.core.errors import StoreUnavailable
+from fencepost.store import faultpoints, postgres_listener, rows
+from fencepost.store.api import Group, NewRun, Started
+from fencepost.store.changes import Changes
+from fencepost.store.groups import Outcome
+from fencepost.store.moves import Move, Observe
+from fencepost.store.postgres_batch import Writer
+from fencepost.store.postgres_commit import BEGIN, CHANNEL, COMMIT, Again, Commits, Doubt, Prepared
+from fencepost.store.postgres_connection import Encoded, PostgresConnection, PostgresError, Step
+from fencepost.store.postgres_listener import Heard, Listener
+from fencepost.store.postgres_pool import Pool
+from fencepost.store.queries import Query, Row
+from fencepost.store.server_clock import ServerClock, boot_time
+from fencepost.store.statements import Probe, Statements, Wanted, Work
+from fencepost.store.transaction import Patience
+from fencepost.store.verbs import Body, Verbs, whole
+
+Result = TypeVar("Result")
+
+_RENEWAL = ("lease:live:renew",)
+_BEGIN_READING: Step = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
+
+
+class PostgresStore(Verbs):
+    """One ledger in a PostgreSQL database. Safe to use from any thread; made by `open_store`.
+
+    `listener` is None where nobody can be told of changes. `clock` is the server's unless a test gives another.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], PostgresConnection],
+        queries: Mapping[str, Query],
+        *,
+        ledger: str,
+        schema: str,
+        connections: int,
+        listens: bool,
+        clock: Callable[[], int] | None,
+        patience: float,
+        probe: Probe | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self.schema = schema
+        self.queries = queries
+        self.patience = Patience(patience)
+        self.probe = probe
+        server_clock = ServerClock()
+        self.clock = clock or server_clock
+        self._pool = Pool(connect, size=connections - listens, ledger=ledger)
+        self._commits = Commits(self._pool, queries, server_clock, now=self.now, schema=schema, ledger=ledger)
+        self._writer = Writer(queries)
+        listen = queries["listen"].statement
+        self._listener = Listener(connect, listen=listen, change=schema, say=self._say) if listens else None
+        limit = f"{patience:g}s"
+        self._begin: list[Encoded] = [BEGIN, (queries["patience_of_work"].statement, [limit.encode()])]
+        self._ask_the_time()
+
+    # -- clocks and changes ---------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        """See `Store.now`; the server's clock, see `server_clock`."""
+        return self.clock()
+
+    def latest(self) -> int:
+        """See `Store.latest`. Highest as far as this process knows: it hears of others' times every few seconds."""
+        return max(self.clock(), self._commits.highest)
+
+    def changes(self, told: Callable[[], None]) -> Changes:
+        """See `Store.changes`. Writes of this process count too."""
+        return Heard(self._listener, told)
+
+    def _say(self, message: str) -> None:
+        """Send a message to those who listen, and read the clock along."""
+        spoken = {"channel": CHANNEL, "message": message}
+        before = boot_time()
+        try:
+            with self._borrowed() as connection:
+                steps = [_step(self.queries, "latest_time", {}), _step(self.queries, "tell_others", spoken)]
+                found = connection.run(steps, patience=postgres_listener.ANSWER_WITHIN)
+        except Again as again:
+            raise again.error from again
+        self._commits.learn(found[0].rows[0], before)
+
+    @whole
+    def _ask_the_time(self) -> None:
+        with self._borrowed() as connection:
+            before = boot_time()
+            self._commits.learn(connection.execute(self.queries["latest_time"].statement)[0], before)
+
+    @whole
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
+        """See `Store.renew_lease`. One statement, which may be repeated: a worker does little else when it is idle."""
+        self._announce("before", _RENEWAL)
+        with self._borrowed() as connection:
+            values = {"lease": lease, "now": now, "expires_at": expires_at, "seen": seen}
+            renewed = connection.run([_step(self.queries, "renew_lease", values)])[0].changed == 1
+        self._announce("after", _RENEWAL)
+        return renewed
+
+    # -- copying a ledger in ---------------------------------------------------------------------------------------
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written to this ledger."""
+        return bool(self._read("ledger_is_empty")[0][0])
+
+    def paste(self, rows: Callable[[Work], Result]) -> Result:
+        """Insert a whole ledger's rows in one transaction, while nobody else starts or claims anything."""
+        try:
+            with self._writing() as work:
+                work.lock("lock_every_run")
+                return rows(work)
+        except Again as again:
+            raise again.error from again
+
+    # -- the journal's commit -------------------------------------------------------------------------------------
+
+    def commit(self, entries: Sequence[Group | NewRun], *, patience: float) -> list[Outcome]:
+        """See `Store.commit`. Never raises `StoreFailed`: what became of a commit is found out."""
+        return self.prepare(entries, patience=patience).commit(patience=patience)
+
+    def prepare(self, entries: Sequence[Group | NewRun], *, patience: float) -> Prepared:  # noqa: ARG002 - no lock here
+        """See `Store.prepare`: what is to be sent; no lock is taken before it is."""
+        points = faultpoints.of_entries(entries) if self.probe else []
+        return Prepared(self._commits, self._writer, entries, lambda when: self._announce(when, points))
+
+    # -- transactions ---------------------------------------------------------------------------------------------
+
+    def _whole(self, verb: Callable[[], Result]) -> Result:
+        pauses = self.patience.pauses()
+        while True:
+            try:
+                return verb()
+            except Again as again:
+                if not pauses.wait():
+                    raise again.error from again
+
+    @contextmanager
+    def _writing(self, *points: str) -> Iterator[Work]:
+        connection = self._commits.lend(self.patience.seconds)
+        work = _PostgresWork(connection, self.queries, self.probe)
+        try:
+            before = boot_time()
+            begun = connection.run_encoded([*self._begin, self._commits.mark(connection)])
+            self._commits.learn(begun[-1].rows[0][:1], before)
+            work.passing(points)
+            yield work
+        except PostgresError as error:
+            self._commits.refuse(connection, error)
+        except BaseException:
+            self._commits.take_back(connection)
+            raise
+        doubt = self._commits.commit(connection, self._commits.telling() if work.announces else [])
+        if doubt is not None:
+            self._settle(doubt)
+        self._announce("after", work.passed)
+
+    def _settle(self, doubt: Doubt) -> None:
+        """Return if the commit has happened; raises `Again` if it has not, and never will."""
+        if not self._whole(lambda: self._commits.settle(doubt, self.patience.seconds)):
+            raise Again(
+                StoreUnavailable(
+                    "the connection was lost before the commit; nothing was changed",
+                    hint="try again",
+                    ids={"ledger": self.ledger},
+                )
+            )
+
+    def _write(self, work: Work, moves: Iterable[Move]) -> Move | None:
+        assert isinstance(work, _PostgresWork), "what `_writing` gives"
+        return self._writer.write(work.connection, moves)
+
+    def _lent(self, work: Work) -> AbstractContextManager[Any]:
+        assert isinstance(work, _PostgresWork), "what `_writing` gives"
+        return work.connection.lent()
+
+    def transact(self, body: Body[Result]) -> Result:
+        """See `Store.transact`. Once: what passes by itself is told, and the body is not run again here."""
+        try:
+            return super().transact(body)
+        except Again as again:
+            raise again.error from again
+
+    def _observe(self, work: Work, observations: Sequence[Observe]) -> None:
+        assert isinstance(work, _PostgresWork), "what `_writing` gives"
+        self._writer.observe(work.connection, observations)
+
+    def _start(self, work: Work, new: NewRun) -> Started:
+        assert isinstance(work, _PostgresWork), "what `_writing` gives"
+        is_new, row = self._writer.start(work.connection, new)
+        if is_new and new.lease is None:
+            work.announce()
+        return Started(rows.run(row), is_new)
+
+    def _announce(self, when: str, points: Sequence[str]) -> None:
+        if self.probe is not None:
+            for point in points:
+                self.probe(f"{when}:{point}")
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self) -> Iterator[Statements]:
+        with self._borrowed() as connection:
+            yield _PostgresStatements(connection, self.queries, [], self._commits.learn)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Statements]:
+        with self._borrowed() as connection:
+            yield _PostgresStatements(connection, self.queries, [_BEGIN_READING], self._commits.learn)
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[PostgresConnection]:
+        connection = self._commits.lend(self.patience.seconds)
+        try:
+            yield connection
+        except PostgresError as error:
+            self._commits.refuse(connection, error)
+        except BaseException:
+            self._commits.take_back(connection)
+            raise
+        self._commits.take_back(connection)
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        if self._listener is not None:
+            self._listener.close()
+        self._pool.close(self._commits.farewell)
+
+
+class _PostgresStatements(Statements):
+    """Reads: several statements, and the server's clock and highest time with them, are one round trip."""
+
+    def __init__(
+        self,
+        connection: PostgresConnection,
+        queries: Mapping[str, Query],
+        begin: Sequence[Step],
+        learn: Callable[[Row, int], None],
+    ) -> None:
+        super().__init__(connection, queries)
+        self._inner = connection
+        self._begin = begin
+        self._learn = learn
+
+    def execute_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        before = boot_time()
+        steps = [_step(self._queries, name, values) for name, values in wanted]
+        commit = [COMMIT] if self._begin else []
+        results = self._inner.run([*self._begin, _step(self._queries, "latest_time", {}), *steps, *commit])
+        found = [result.rows for result in results[len(self._begin) :]]
+        self._learn(found[0][0], before)
+        return found[1 : len(steps) + 1]
+
+
+class _PostgresWork(Work):
+    """A write transaction whose locks are taken row by row."""
+
+    def __init__(self, connection: PostgresConnection, queries: Mapping[str, Query], probe: Probe | None) -> None:
+        super().__init__(connection, queries, probe)
+        self.connection = connection
+        self.announces = False
+
+    def execute_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        results = self.connection.run([_step(self._queries, name, values) for name, values in wanted])
+        return [result.rows for result in results]
+
+    def lock(self, name: str, /, **values: Any) -> None:
+        self.execute(name, **values)
+
+    def announce(self) -> None:
+        self.announces = True
+
+
+def _step(queries: Mapping[str, Query], name: str, values: Mapping[str, Any]) -> Step:
+    return queries[name].statement, queries[name].bind(**values)

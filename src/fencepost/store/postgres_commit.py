@@ -1,0 +1,343 @@
+"""Commits on PostgreSQL so that it is always found out what became of a commit, also when its answer is lost.
+
+Each connection numbers its commits in a row of its own, written in the commit itself (`mark`). When a connection is
+lost after COMMIT was sent, another one declares that number void, which waits for whatever of the old transaction is
+still under way: either the number is there, and the commit happened, or it can happen no more. So nobody has to guess,
+nothing is written twice, and the process carries on by itself when the server is back.
+
+A `Prepared` batch of the journal is one round trip. Alone it is awaited in place; when the answer takes longer the
+writer thread goes on waiting for the same answer. What is written is `postgres_batch`'s matter; whole verbs are
+`postgres`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn
+
+from fencepost.core.errors import FencepostError, StoreBusy
+from fencepost.core.states import RunState
+from fencepost.store import rows
+from fencepost.store.api import Answer, Group, NewRun, Started
+from fencepost.store.groups import Outcome
+from fencepost.store.moves import MoveRun
+from fencepost.store.postgres_batch import Batch, Writer
+from fencepost.store.postgres_connection import Encoded, PostgresConnection, PostgresError, Result
+from fencepost.store.postgres_failures import is_gone, is_of_one_record, is_passing, unavailable
+from fencepost.store.postgres_pool import Pool
+from fencepost.store.queries import Query, Row
+from fencepost.store.server_clock import ServerClock, boot_time
+from fencepost.store.transaction import Patience
+
+# Whatever a database's or a user's defaults are: the guards lock what they read, and need no snapshot.
+BEGIN: Encoded = ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", ())
+COMMIT: Encoded = ("COMMIT", ())
+ROLLBACK: Encoded = ("ROLLBACK", ())
+
+CHANNEL = "fencepost"
+"""Where changes are told; the message is the ledger's schema."""
+
+IN_PLACE = 0.02
+"""Seconds for which an event loop waits for the answer to a batch before the writer thread waits for it."""
+
+
+class Again(Exception):
+    """A transaction did not come to its end, and may be tried again; `error` says why if there is no more patience."""
+
+    def __init__(self, error: FencepostError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A commit whose answer was lost."""
+
+    mark: str
+    number: int
+
+
+class Commits:
+    """Numbers the commits of a process's connections, settles doubts about them, and keeps the time they bring."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        queries: Mapping[str, Query],
+        clock: ServerClock,
+        *,
+        now: Callable[[], int],
+        schema: str,
+        ledger: str,
+    ) -> None:
+        self.ledger = ledger
+        self.now = now
+        self.highest = 0
+        """The highest time that this process has stored or seen stored."""
+        self._pool = pool
+        self._queries = queries
+        self._clock = clock
+        self._schema = schema
+
+    def lend(self, patience: float) -> PostgresConnection:
+        """A connection. Raises `Again` when none can be made, `StoreBusy` when all are in use."""
+        try:
+            return self._pool.take(patience)
+        except PostgresError as error:
+            raise Again(unavailable(error, self.ledger)) from error
+
+    def take_back(self, connection: PostgresConnection) -> None:
+        """End what is left of a transaction, and give the connection back."""
+        if connection.in_transaction and connection.is_quiet:
+            try:
+                connection.run_encoded([ROLLBACK])
+            except PostgresError:
+                connection.close()
+        self._pool.give(connection)
+
+    def refuse(self, connection: PostgresConnection, error: PostgresError) -> NoReturn:
+        """Give a connection back and raise what its error means; nothing was committed."""
+        connection.forget_prepared(error.code)
+        if is_gone(error):
+            connection.close()
+        self.take_back(connection)
+        told = unavailable(error, self.ledger)
+        if is_gone(error) or is_passing(error):
+            raise Again(told) from error
+        raise told from error
+
+    # -- marks ----------------------------------------------------------------------------------------------------
+
+    def mark(self, connection: PostgresConnection) -> Encoded:
+        """What numbers the next commit of this connection; the second statement of a transaction."""
+        self.highest = max(self.highest, self.now())
+        mark = connection.mark
+        return self._step("mark_commit", mark=mark.id, number=mark.number + 1, at=self.highest)
+
+    def learn(self, row: Row, before: int) -> None:
+        """Read the server's clock, and maybe the highest stored time, in an answer to what was sent at `before`."""
+        self._clock.learn(row[0], before=before, after=boot_time())
+        if len(row) > 1 and row[1] is not None:
+            self.highest = max(self.highest, int(row[1]))
+
+    def commit(self, connection: PostgresConnection, steps: Sequence[Encoded]) -> Doubt | None:
+        """Send a transaction's last statements with its COMMIT, and give the connection back.
+
+        Returns the doubt when the answer is lost; raises like `refuse` when it was not committed.
+        """
+        try:
+            connection.run_encoded([*steps, COMMIT])
+        except PostgresError as error:
+            if is_gone(error):
+                return self.lose(connection)
+            self.refuse(connection, error)
+        self.committed(connection)
+        return None
+
+    def committed(self, connection: PostgresConnection) -> None:
+        """Count a commit that has happened, and give its connection back."""
+        connection.mark.number += 1
+        self.take_back(connection)
+
+    def lose(self, connection: PostgresConnection) -> Doubt:
+        """Give up a connection whose commit is in doubt."""
+        connection.close()
+        self.take_back(connection)
+        return Doubt(connection.mark.id, connection.mark.number + 1)
+
+    def farewell(self, connection: PostgresConnection) -> None:
+        """Take a connection's mark along, before it is closed in peace."""
+        if connection.mark.number:
+            with suppress(PostgresError):
+                connection.run_encoded([BEGIN, self._step("forget_mark", mark=connection.mark.id), COMMIT])
+
+    def telling(self) -> list[Encoded]:
+        """The word to those who listen; it goes out with the commit."""
+        return [self._step("tell_others", channel=CHANNEL, message=self._schema)]
+
+    def settle(self, doubt: Doubt, patience: float) -> bool:
+        """Whether the commit in doubt has happened; if not, it never will. Raises `Again` when nobody can say yet."""
+        connection = self.lend(patience)
+        try:
+            found = connection.run_encoded(
+                [
+                    BEGIN,
+                    self._step("keep_mark", mark=doubt.mark),
+                    self._step("void_mark", mark=doubt.mark, number=doubt.number),
+                    self._step("find_mark", mark=doubt.mark),
+                    COMMIT,
+                ]
+            )
+        except PostgresError as error:
+            raise Again(unavailable(error, self.ledger)) from error
+        finally:
+            self.take_back(connection)
+        return bool(found[3].rows[0][0] == doubt.number)
+
+    def _step(self, name: str, **values: str | int) -> Encoded:
+        query = self._queries[name]
+        return query.statement, [str(value).encode() for value in query.bind(**values)]
+
+
+class Prepared:
+    """A batch of the journal, ready to be sent; `commit` may be called again, on any thread, after `StoreBusy`."""
+
+    def __init__(
+        self, commits: Commits, writer: Writer, entries: Sequence[Group | NewRun], announce: Callable[[str], None]
+    ) -> None:
+        self._commits = commits
+        self._writer = writer
+        self._entries = entries
+        self._announce = announce
+        self._batch = Batch(
+            [entry for entry in entries if isinstance(entry, Group)],
+            [entry for entry in entries if isinstance(entry, NewRun)],
+        )
+        self._telling = commits.telling() if any(map(_frees_a_run, entries)) else []
+        self._connection: PostgresConnection | None = None
+        self._sent_at = 0
+        self._doubt: Doubt | None = None
+        self._has_happened = False
+        self._answers: list[Outcome] | None = None
+        """What every group and then every start was answered, as far as it was found one by one."""
+        self._steps: list[Encoded] | None
+        try:
+            self._steps = writer.steps(self._batch)
+        except PostgresError:
+            self._steps = None  # one by one
+
+    def commit(self, *, patience: float) -> list[Outcome]:
+        """Make it durable; what each was answered. 0 seconds of patience are `IN_PLACE`."""
+        pauses = Patience(patience).pauses()
+        self._announce("before")
+        while True:
+            try:
+                answers = self._in_order(self._go_on(patience))
+            except Again as again:
+                if patience <= 0:
+                    raise self._unfinished() from again
+                if not pauses.wait():
+                    raise again.error from again
+            else:
+                self._announce("after")
+                return answers
+
+    def _go_on(self, patience: float) -> list[Outcome]:
+        if self._doubt is not None:
+            self._has_happened = self._commits.settle(self._doubt, patience)
+            self._doubt = None
+        if self._has_happened:
+            return self._answers if self._answers is not None else self._read_back(patience)
+        if self._steps is not None:
+            return self._all_at_once(self._steps, patience)
+        if patience <= 0:
+            raise self._unfinished()
+        return self._one_by_one(patience)
+
+    def _unfinished(self) -> StoreBusy:
+        return StoreBusy(
+            "the ledger has not answered yet", hint="commit again, with patience", ids={"ledger": self._commits.ledger}
+        )
+
+    # -- in one round trip ----------------------------------------------------------------------------------------
+
+    def _all_at_once(self, steps: Sequence[Encoded], patience: float) -> list[Outcome]:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._commits.lend(patience)
+        try:
+            if connection.is_quiet:
+                self._sent_at = boot_time()
+                connection.send([BEGIN, self._commits.mark(connection), *steps, *self._telling, COMMIT])
+            results = connection.receive(patience or IN_PLACE)
+        except PostgresError as error:
+            return self._refused(connection, error, patience)
+        if results is None and patience <= 0:
+            raise self._unfinished()
+        self._connection = None
+        if results is None:
+            self._doubt = self._commits.lose(connection)
+            raise Again(self._unfinished())
+        self._commits.learn(results[1].rows[0][:1], self._sent_at)
+        self._commits.committed(connection)
+        moved: list[Outcome] = [Answer.MOVED] * len(self._batch.groups)
+        return moved + self._started(results[len(steps) :]) if self._batch.starts else moved
+
+    def _refused(self, connection: PostgresConnection, error: PostgresError, patience: float) -> list[Outcome]:
+        self._connection = None
+        if is_gone(error):
+            self._doubt = self._commits.lose(connection)
+            raise Again(unavailable(error, self._commits.ledger)) from error
+        if not is_of_one_record(error):
+            self._commits.refuse(connection, error)
+        self._commits.take_back(connection)
+        self._steps = None
+        return self._go_on(patience)
+
+    # -- one by one -----------------------------------------------------------------------------------------------
+
+    def _one_by_one(self, patience: float) -> list[Outcome]:
+        connection = self._commits.lend(patience)
+        try:
+            before = boot_time()
+            locks = self._writer.locks(self._batch.runs)
+            begun = connection.run_encoded([BEGIN, self._commits.mark(connection), *locks])
+            self._commits.learn(begun[1].rows[0][:1], before)
+            answers = self._writer.write_each(connection, self._batch.groups)
+            answers += [self._start(connection, new) for new in self._batch.starts]
+        except PostgresError as error:
+            self._commits.refuse(connection, error)
+        except BaseException:
+            self._commits.take_back(connection)
+            raise
+        self._answers = answers
+        self._doubt = self._commits.commit(connection, self._telling)
+        return answers if self._doubt is None else self._go_on(patience)
+
+    def _start(self, connection: PostgresConnection, new: NewRun) -> Outcome:
+        made, found = self._writer.start(connection, new)
+        return Started(rows.run(found), made)
+
+    # -- answers --------------------------------------------------------------------------------------------------
+
+    def _started(self, results: Sequence[Result]) -> list[Outcome]:
+        """What the two statements that start runs have answered."""
+        made = {number for (number,) in results[0].rows}
+        answers: list[Outcome] = []
+        for row in results[1].rows:
+            answers.append(Started(rows.run(row), row[0] in made))
+            made.discard(row[0])  # started twice in one batch, it is new once
+        return answers
+
+    def _read_back(self, patience: float) -> list[Outcome]:
+        """The answers to a batch that was committed at once, when they were lost on the way."""
+        answers: list[Outcome] = [Answer.MOVED] * len(self._batch.groups)
+        if not self._batch.starts:
+            return answers
+        connection = self._commits.lend(patience)
+        try:
+            found = connection.run_encoded(self._writer.starts(self._batch.starts)[1:])[0].rows
+        except PostgresError as error:
+            raise Again(unavailable(error, self._commits.ledger)) from error
+        finally:
+            self._commits.take_back(connection)
+        for row, new in zip(found, self._batch.starts, strict=True):
+            run = rows.run(row)
+            is_new = (run.version, run.created_at, run.lease) == (0, new.at, new.lease)
+            answers.append(Started(run, is_new))
+        return answers
+
+    def _in_order(self, answers: list[Outcome]) -> list[Outcome]:
+        """The answers in the order in which the entries came."""
+        if not self._batch.starts:
+            return answers
+        groups, starts = iter(answers), iter(answers[len(self._batch.groups) :])
+        return [next(starts) if isinstance(entry, NewRun) else next(groups) for entry in self._entries]
+
+
+def _frees_a_run(entry: Group | NewRun) -> bool:
+    if isinstance(entry, NewRun):
+        return entry.lease is None
+    return any(isinstance(move, MoveRun) and move.to == RunState.READY for move in entry.moves)

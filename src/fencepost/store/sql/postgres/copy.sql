@@ -1,0 +1,129 @@
+-- A ledger copied from a file: rows as JSON objects with the names of the columns, in the order of `copy`.
+
+-- name: paste_epoch
+-- Insert epochs as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.epoch
+    SELECT * FROM json_populate_recordset(NULL::fencepost.epoch, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_lease
+-- Insert leases as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.lease
+    SELECT * FROM json_populate_recordset(NULL::fencepost.lease, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_run
+-- Insert runs as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.run OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.run, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_step
+-- Insert steps as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.step OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.step, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_operation
+-- Insert operations as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.operation OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.operation, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_attempt
+-- Insert later attempts as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.attempt
+    SELECT * FROM json_populate_recordset(NULL::fencepost.attempt, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_token
+-- Insert tokens as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.token
+    SELECT * FROM json_populate_recordset(NULL::fencepost.token, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_observation
+-- Insert observations as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.observation OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.observation, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_signal
+-- Insert signals as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.signal OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.signal, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_audit
+-- Insert audit rows as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.audit OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.audit, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: continue_run
+-- Number new runs from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.run', 'no'), max(no)) FROM fencepost.run;
+
+-- name: continue_step
+-- Number new steps from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.step', 'no'), max(no)) FROM fencepost.step;
+
+-- name: continue_operation
+-- Number new operations from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.operation', 'no'), max(no)) FROM fencepost.operation;
+
+-- name: continue_observation
+-- Number new observations from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.observation', 'no'), max(no)) FROM fencepost.observation;
+
+-- name: continue_signal
+-- Number new signals from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.signal', 'no'), max(no)) FROM fencepost.signal;
+
+-- name: continue_audit
+-- Number new audit rows from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.audit', 'no'), max(no)) FROM fencepost.audit;
+
+-- name: ledger_is_empty
+-- Whether nothing was ever written here.
+SELECT NOT EXISTS (SELECT FROM fencepost.run) AND NOT EXISTS (SELECT FROM fencepost.audit)
+    AND NOT EXISTS (SELECT FROM fencepost.lease);
+
+-- name: count_rows
+-- How many rows each table holds, in the order of `copy`.
+SELECT
+    (SELECT count(*) FROM fencepost.epoch), (SELECT count(*) FROM fencepost.lease),
+    (SELECT count(*) FROM fencepost.run), (SELECT count(*) FROM fencepost.step),
+    (SELECT count(*) FROM fencepost.operation), (SELECT count(*) FROM fencepost.attempt),
+    (SELECT count(*) FROM fencepost.token), (SELECT count(*) FROM fencepost.observation),
+    (SELECT count(*) FROM fencepost.signal), (SELECT count(*) FROM fencepost.audit);

@@ -1,0 +1,313 @@
+-- The ledger's tables, in a schema of their own. Instants are microseconds of the store's clock; payloads are canonical
+-- JSON text. The lists in CHECKs are those of core/states.py; a test compares them. Texts that are looked up compare by
+-- their bytes, so that no change of a system's sorting rules can break an index.
+
+-- What this schema is: its marker and number.
+CREATE TABLE fencepost.meta (
+    name text COLLATE "C" NOT NULL PRIMARY KEY,
+    value text NOT NULL
+);
+
+INSERT INTO fencepost.meta (name, value) VALUES ('marker', 'fencepost ledger'), ('schema', '1');
+
+-- A life of the ledger since a restore; what happened between `lost_from` and `began_at` may be missing.
+CREATE TABLE fencepost.epoch (
+    number bigint NOT NULL PRIMARY KEY,
+    lost_from bigint NOT NULL,
+    began_at bigint NOT NULL,
+    closed_at bigint
+);
+
+-- The number of the last commit of each connection, written in that commit: after a connection was lost in the middle
+-- of one, what became of it is read here. `at` is the highest time that it has stored.
+CREATE TABLE fencepost.mark (
+    id text COLLATE "C" NOT NULL PRIMARY KEY,
+    number bigint NOT NULL,
+    at bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- One worker life's claim to be alive; never reused.
+CREATE TABLE fencepost.lease (
+    id text COLLATE "C" NOT NULL PRIMARY KEY,
+    host text NOT NULL,
+    boot_id text NOT NULL,
+    pid bigint NOT NULL,
+    process_started bigint NOT NULL,
+    state text COLLATE "C" NOT NULL CHECK (state IN ('live', 'expired', 'ended')),
+    taken_at bigint NOT NULL,
+    renewed_at bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    closed_at bigint,
+    margin bigint NOT NULL CHECK (margin >= 0),
+    CHECK ((state = 'live') = (closed_at IS NULL))
+) WITH (fillfactor = 70);
+
+-- A claim looks for live leases; those that are over stay for the record and are not looked at again. It is on `id`, so
+-- that a renewal changes no indexed column.
+CREATE INDEX lease_live ON fencepost.lease (id) WHERE state = 'live';
+
+-- One execution of a workflow; `no` is what the other tables refer to.
+CREATE TABLE fencepost.run (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    workflow text COLLATE "C" NOT NULL,
+    workflow_version bigint NOT NULL,
+    principal text,
+    input text NOT NULL,
+    fingerprint text NOT NULL,
+    state text COLLATE "C" NOT NULL CHECK (state IN (
+        'ready', 'running', 'waiting', 'held', 'cancelling', 'compensating', 'succeeded', 'failed', 'cancelled',
+        'terminated', 'compensated', 'partly compensated', 'compensation failed'
+    )),
+    generation bigint NOT NULL CHECK (generation >= 0),
+    version bigint NOT NULL,
+    lease text COLLATE "C" REFERENCES fencepost.lease (id),
+    wake_at bigint,
+    parent bigint REFERENCES fencepost.run (no),
+    result text,
+    error text,
+    hold text,
+    cancel text,
+    delivered bigint NOT NULL DEFAULT 0,
+    created_at bigint NOT NULL,
+    changed_at bigint NOT NULL,
+    ended_at bigint,
+    -- Takeovers from workers that were lost, in a row, and how much of the run had been answered at the last of them.
+    takeovers bigint NOT NULL DEFAULT 0 CHECK (takeovers >= 0),
+    answers bigint NOT NULL DEFAULT 0,
+    UNIQUE (namespace, id),
+    CHECK (state <> 'running' OR lease IS NOT NULL),
+    CHECK (lease IS NULL OR state IN ('running', 'cancelling', 'compensating')),
+    CHECK (state <> 'ready' OR wake_at IS NOT NULL),
+    CHECK (wake_at IS NULL OR state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating')),
+    CHECK ((state = 'held') = (hold IS NOT NULL)),
+    CHECK ((state IN (
+        'succeeded', 'failed', 'cancelled', 'terminated', 'compensated', 'partly compensated', 'compensation failed'
+    )) = (ended_at IS NOT NULL)),
+    CHECK (state <> 'succeeded' OR result IS NOT NULL),
+    CHECK (state <> 'failed' OR error IS NOT NULL),
+    CHECK (state NOT IN ('cancelling', 'cancelled') OR cancel IS NOT NULL)
+) WITH (fillfactor = 70);
+
+-- A claim takes unowned runs in the order in which they fall due; runs that wait for a signal alone are not in it.
+CREATE INDEX run_due ON fencepost.run (wake_at) WHERE lease IS NULL AND wake_at IS NOT NULL;
+
+-- A claim, and a worker looking for its signals, go by owner; most runs have none.
+CREATE INDEX run_owned ON fencepost.run (lease) WHERE lease IS NOT NULL;
+
+-- A person lists runs by state, newest first.
+CREATE INDEX run_listed ON fencepost.run (namespace, state, no);
+
+-- A recorded position of a run that is not an effect. `no` tells in which order they were opened.
+CREATE TABLE fencepost.step (
+    no bigint GENERATED ALWAYS AS IDENTITY,
+    run bigint NOT NULL REFERENCES fencepost.run (no),
+    position text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL CHECK (
+        kind IN ('model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'cancel')
+    ),
+    name text COLLATE "C" NOT NULL,
+    fingerprint text NOT NULL,
+    version bigint NOT NULL,
+    state text COLLATE "C" NOT NULL CHECK (state IN ('open', 'done', 'failed', 'cancelled')),
+    request text,
+    detail text,
+    result text,
+    error text,
+    delivered bigint,
+    due_at bigint,
+    opened_at bigint NOT NULL,
+    closed_at bigint,
+    PRIMARY KEY (run, position),
+    CHECK ((state = 'open') = (closed_at IS NULL)),
+    CHECK (state <> 'failed' OR error IS NOT NULL)
+) WITH (fillfactor = 80);
+
+-- One logical effect. `item` is '' where there is none. Its first attempt stands in the same row: nearly every effect
+-- has no other, so that intent and permission are one row, and a success is one change of it.
+CREATE TABLE fencepost.operation (
+    no bigint GENERATED ALWAYS AS IDENTITY,
+    run bigint NOT NULL REFERENCES fencepost.run (no),
+    step text COLLATE "C" NOT NULL,
+    item text COLLATE "C" NOT NULL,
+    effect text NOT NULL,
+    contract_version bigint NOT NULL,
+    key text COLLATE "C" NOT NULL UNIQUE,
+    key_scheme bigint NOT NULL,
+    scope text NOT NULL,
+    request text NOT NULL,
+    fingerprint text NOT NULL,
+    policy text,
+    state text COLLATE "C" NOT NULL CHECK (
+        state IN ('reserved', 'dispatched', 'unknown', 'succeeded', 'failed', 'cancelled')
+    ),
+    conflict bigint NOT NULL DEFAULT 0 CHECK (conflict IN (0, 1)),
+    attempts bigint NOT NULL CHECK (attempts >= 0),
+    lookups bigint NOT NULL DEFAULT 0,
+    generation bigint NOT NULL,
+    version bigint NOT NULL DEFAULT 0,
+    compensates text,
+    reference text,
+    result text,
+    error text,
+    delivered bigint,
+    delivered_at bigint,
+    not_before bigint,
+    budget_from bigint NOT NULL,
+    reserved_at bigint NOT NULL,
+    changed_at bigint NOT NULL,
+    first_token bigint,
+    first_lease text,
+    first_generation bigint,
+    first_dispatched_at bigint,
+    first_send_by bigint,
+    first_span_ends_at bigint,
+    first_outcome text COLLATE "C" CHECK (first_outcome IN ('applied', 'not applied', 'unresolved')),
+    first_evidence text,
+    first_sends bigint,
+    first_settled_at bigint,
+    PRIMARY KEY (run, step, item),
+    -- Nothing is sent, unknown or succeeded without a counted, timed dispatch.
+    CHECK (state NOT IN ('dispatched', 'unknown', 'succeeded') OR attempts >= 1),
+    CHECK ((attempts = 0) = (first_dispatched_at IS NULL)),
+    CHECK (first_dispatched_at IS NULL OR (
+        first_lease IS NOT NULL AND first_generation IS NOT NULL AND first_send_by IS NOT NULL
+        AND first_span_ends_at IS NOT NULL AND first_outcome IS NOT NULL
+    )),
+    -- Nobody settles an attempt without saying what proves it.
+    CHECK (coalesce(first_outcome, 'unresolved') = 'unresolved' OR (
+        first_evidence IS NOT NULL AND first_settled_at IS NOT NULL
+    )),
+    CHECK ((delivered IS NULL) = (delivered_at IS NULL)),
+    -- A failed operation says why.
+    CHECK (state <> 'failed' OR error IS NOT NULL)
+) WITH (fillfactor = 60);
+
+-- A later dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
+CREATE TABLE fencepost.attempt (
+    run bigint NOT NULL REFERENCES fencepost.run (no),
+    step text COLLATE "C" NOT NULL,
+    item text COLLATE "C" NOT NULL,
+    number bigint NOT NULL CHECK (number >= 2),
+    token bigint,
+    lease text NOT NULL,
+    generation bigint NOT NULL,
+    dispatched_at bigint NOT NULL,
+    send_by bigint NOT NULL,
+    span_ends_at bigint NOT NULL,
+    outcome text COLLATE "C" NOT NULL DEFAULT 'unresolved' CHECK (
+        outcome IN ('applied', 'not applied', 'unresolved')
+    ),
+    evidence text,
+    sends bigint,
+    settled_at bigint,
+    PRIMARY KEY (run, step, item, number),
+    -- Nobody settles an attempt without saying what proves it.
+    CHECK (outcome = 'unresolved' OR (evidence IS NOT NULL AND settled_at IS NOT NULL))
+);
+
+-- The highest token issued for a resource at a target that compares tokens; runs that share the resource share it.
+CREATE TABLE fencepost.token (
+    resource text COLLATE "C" NOT NULL PRIMARY KEY,
+    number bigint NOT NULL
+);
+
+-- Something seen, by whoever saw it, current or stale.
+CREATE TABLE fencepost.observation (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run bigint NOT NULL REFERENCES fencepost.run (no),
+    step text COLLATE "C" NOT NULL,
+    item text COLLATE "C" NOT NULL,
+    attempt bigint,
+    kind text COLLATE "C" NOT NULL,
+    says text COLLATE "C" CHECK (says IN ('applied', 'not applied', 'found', 'absent', 'inconclusive')),
+    evidence text NOT NULL,
+    lease text,
+    generation bigint,
+    current bigint NOT NULL CHECK (current IN (0, 1)),
+    began_at bigint,
+    seen_at bigint NOT NULL
+);
+
+-- A run's observations are loaded with it.
+CREATE INDEX observation_of_run ON fencepost.observation (run);
+
+-- A message to a run: kept, applied to a wait, or refused with a reason; the same id counts once.
+CREATE TABLE fencepost.signal (
+    no bigint GENERATED ALWAYS AS IDENTITY,
+    run bigint NOT NULL REFERENCES fencepost.run (no),
+    id text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    payload text NOT NULL,
+    fingerprint text NOT NULL,
+    sender text NOT NULL,
+    state text COLLATE "C" NOT NULL CHECK (state IN ('kept', 'applied', 'refused')),
+    reason text,
+    position text COLLATE "C",
+    sent_at bigint NOT NULL,
+    closed_at bigint,
+    PRIMARY KEY (run, id),
+    CHECK ((state = 'kept') = (closed_at IS NULL)),
+    CHECK (state <> 'applied' OR position IS NOT NULL),
+    CHECK (state <> 'refused' OR reason IS NOT NULL)
+) WITH (fillfactor = 80);
+
+-- A run that begins to wait asks for what was kept; the signals of the past are not looked at.
+CREATE INDEX signal_kept ON fencepost.signal (run, name) WHERE state = 'kept';
+
+-- Who did what, why, and what it changed; chained by hash to the row before, which no two rows share.
+CREATE TABLE fencepost.audit (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at bigint NOT NULL,
+    actor text NOT NULL,
+    verb text NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    run_id text COLLATE "C" NOT NULL,
+    step text,
+    item text,
+    reason text NOT NULL,
+    outcome text COLLATE "C" NOT NULL CHECK (outcome IN ('done', 'refused')),
+    before text NOT NULL,
+    after text NOT NULL,
+    previous text COLLATE "C" NOT NULL UNIQUE,
+    hash text COLLATE "C" NOT NULL
+);
+
+-- The audit of one run is shown with it.
+CREATE INDEX audit_of_run ON fencepost.audit (namespace, run_id);
+
+CREATE FUNCTION fencepost.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% rows are append-only', TG_TABLE_NAME USING ERRCODE = 'integrity_constraint_violation';
+END
+$$;
+
+CREATE TRIGGER observation_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON fencepost.observation
+FOR EACH STATEMENT EXECUTE FUNCTION fencepost.refuse_change();
+
+CREATE TRIGGER audit_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON fencepost.audit
+FOR EACH STATEMENT EXECUTE FUNCTION fencepost.refuse_change();
+
+-- A run that ends takes no signal any more; also of those that its owner has not heard of, none is left without a word.
+CREATE FUNCTION fencepost.refuse_signals() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE fencepost.signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at
+    WHERE run = new.no AND state = 'kept';
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER signal_is_not_left AFTER UPDATE OF ended_at ON fencepost.run
+FOR EACH ROW WHEN (new.ended_at IS NOT NULL AND old.ended_at IS NULL)
+EXECUTE FUNCTION fencepost.refuse_signals();
+
+-- Ends a transaction in which a statement has changed fewer rows than it was given: the statements behind it, the
+-- commit among them, are on their way already.
+CREATE FUNCTION fencepost.all_of(changed bigint, given bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF changed <> given THEN
+        RAISE EXCEPTION 'a guard refused: % of % rows', changed, given USING ERRCODE = 'FP001';
+    END IF;
+END
+$$;

@@ -1,0 +1,158 @@
+-- Runs: started, claimed, loaded, listed. `:workflows` is a JSON list of [name, version].
+
+-- name: start_run
+-- Insert runs unless their ids exist; the numbers of those that are new. Looking first spends no number on the others.
+INSERT INTO fencepost.run (
+    namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
+    wake_at, parent, created_at, changed_at
+)
+SELECT
+    new.namespace, new.id, workflow, workflow_version, principal, input, fingerprint,
+    CASE WHEN lease IS NULL THEN 'ready' ELSE 'running' END,
+    coalesce((SELECT max(number) * 1048576 FROM fencepost.epoch), 0) + (lease IS NOT NULL)::int, 0, lease,
+    CASE WHEN lease IS NULL THEN wake_at END, parent, at, at
+FROM unnest(
+    :namespace::text[], :id::text[], :workflow::text[], :workflow_version::bigint[], :principal::text[],
+    :input::text[], :fingerprint::text[], :parent::bigint[], :lease::text[], :wake_at::bigint[], :at::bigint[]
+) WITH ORDINALITY AS new (
+    namespace, id, workflow, workflow_version, principal, input, fingerprint, parent, lease, wake_at, at, place
+)
+WHERE NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.namespace = new.namespace AND run.id = new.id)
+ORDER BY place
+ON CONFLICT (namespace, id) DO NOTHING
+RETURNING no;
+
+-- name: find_run
+-- The run with this id.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
+FROM fencepost.run WHERE namespace = :namespace AND id = :id;
+
+-- name: load_run
+-- The run with this number.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
+FROM fencepost.run WHERE no = :run;
+
+-- name: list_runs
+-- A page of runs in any state, newest first.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
+FROM fencepost.run
+WHERE namespace = :namespace AND no < :after
+AND (:workflow::text IS NULL OR workflow = :workflow)
+AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
+ORDER BY no DESC LIMIT :limit;
+
+-- name: list_runs_in_state
+-- A page of runs in one state, newest first.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
+FROM fencepost.run
+WHERE namespace = :namespace AND state = :state AND no < :after
+AND (:workflow::text IS NULL OR workflow = :workflow)
+AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
+ORDER BY no DESC LIMIT :limit;
+
+-- name: due_runs
+-- Unowned runs whose time has come, the earliest first; those that somebody else is claiming are left to them.
+SELECT no, generation, state, takeovers, answers FROM fencepost.run
+WHERE lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now AND namespace = :namespace
+AND (workflow, workflow_version) IN (
+    SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
+)
+ORDER BY wake_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: orphaned_runs
+-- Runs whose owner's lease is over, with their takeovers in a row: one that follows an expired lease counts, and one
+-- before which something was answered begins anew. Those that were taken over least come first.
+-- Steps from owner to owner in the index instead of reading every owned run, and leaves those that somebody else is
+-- claiming to them.
+WITH RECURSIVE owner (id) AS (
+    SELECT min(lease) FROM fencepost.run WHERE lease IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(lease) FROM fencepost.run WHERE lease IS NOT NULL AND lease > owner.id)
+    FROM owner WHERE owner.id IS NOT NULL
+)
+SELECT run.no, run.generation, run.state,
+    CASE WHEN run.answers = of_run.answered THEN run.takeovers ELSE 0 END + (lease.state = 'expired')::int AS in_a_row,
+    of_run.answered
+FROM owner JOIN fencepost.lease ON lease.id = owner.id JOIN fencepost.run ON run.lease = lease.id
+CROSS JOIN LATERAL (
+    SELECT
+        (SELECT count(*) FROM fencepost.step WHERE step.run = run.no AND step.state <> 'open')
+        + (SELECT count(*) FROM fencepost.operation WHERE operation.run = run.no AND first_outcome <> 'unresolved')
+        + (SELECT count(*) FROM fencepost.attempt WHERE attempt.run = run.no AND outcome <> 'unresolved')
+        + (SELECT count(*) FROM fencepost.observation WHERE observation.run = run.no AND kind = 'look-up') AS answered
+) AS of_run
+WHERE lease.state <> 'live' AND run.lease IS NOT NULL AND run.namespace = :namespace
+AND (run.workflow, run.workflow_version) IN (
+    SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
+)
+ORDER BY in_a_row LIMIT :limit FOR NO KEY UPDATE OF run SKIP LOCKED;
+
+-- name: claim_run
+-- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
+UPDATE fencepost.run SET
+    state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
+    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, changed_at = :now,
+    takeovers = :takeovers, answers = :answers
+WHERE no = :run AND generation = :generation AND state = :expected;
+
+-- name: take_over_operations
+-- What was being sent when the run changed hands may or may not have happened.
+UPDATE fencepost.operation SET
+    state = 'unknown', generation = :generation, version = version + 1, changed_at = :now
+WHERE run = :run AND state = 'dispatched' AND (SELECT generation FROM fencepost.run WHERE no = :run) = :generation;
+
+-- name: operation_states_of
+-- Which states a run's operations are in: the fault points that its take-over passes.
+SELECT DISTINCT state FROM fencepost.operation WHERE run = :run ORDER BY state;
+
+-- name: next_due_run
+-- When the earliest unowned run falls due.
+SELECT min(wake_at) FROM fencepost.run
+WHERE lease IS NULL AND wake_at IS NOT NULL AND namespace = :namespace
+AND (workflow, workflow_version) IN (
+    SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
+);
+
+-- name: next_due_lease
+-- When the earliest lease that owns a run which this worker could take is over, or was.
+WITH RECURSIVE owner (id) AS (
+    SELECT min(lease) FROM fencepost.run WHERE lease IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(lease) FROM fencepost.run WHERE lease IS NOT NULL AND lease > owner.id)
+    FROM owner WHERE owner.id IS NOT NULL
+)
+SELECT min(coalesce(lease.closed_at, lease.expires_at + greatest(lease.margin, :margin::bigint)))
+FROM owner JOIN fencepost.lease ON lease.id = owner.id
+WHERE EXISTS (
+    SELECT 1 FROM fencepost.run WHERE run.lease = owner.id AND run.lease IS NOT NULL AND run.namespace = :namespace
+    AND (run.workflow, run.workflow_version) IN (
+        SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
+    )
+);
+
+-- name: signalled_runs
+-- Runs of a lease for whose open wait a signal is kept, or whose cancel request has no recorded position yet.
+SELECT no FROM fencepost.run
+WHERE lease = :lease AND (
+    EXISTS (
+        SELECT 1 FROM fencepost.signal JOIN fencepost.step ON step.run = signal.run AND step.name = signal.name
+        WHERE signal.run = run.no AND signal.state = 'kept' AND step.kind = 'wait' AND step.state = 'open'
+    )
+    OR (cancel IS NOT NULL AND NOT EXISTS (SELECT 1 FROM fencepost.step WHERE step.run = run.no AND step.kind = 'cancel'))
+)
+ORDER BY no;
+
+-- name: latest_time
+-- The server's clock, and the highest time that anybody has stored: with a commit, or with the renewal of a live lease.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, greatest(
+    coalesce((SELECT max(at) FROM fencepost.mark), 0),
+    coalesce((SELECT max(renewed_at) FROM fencepost.lease WHERE state = 'live'), 0)
+);

@@ -1,0 +1,109 @@
+-- What only a server needs: marks of commits, locks among writers, answers for many, and the word to those who listen.
+
+-- name: mark_commit
+-- Number a connection's commit, in the commit itself; the server's clock. Refused once the number was declared void.
+WITH marked AS (
+    INSERT INTO fencepost.mark AS mark (id, number, at) VALUES (:mark, :number, :at)
+    ON CONFLICT (id) DO UPDATE SET number = excluded.number, at = greatest(mark.at, excluded.at)
+    WHERE mark.number = excluded.number - 1
+    RETURNING 1
+)
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, fencepost.all_of(count(*), 1) FROM marked;
+
+-- name: keep_mark
+-- Make sure that a mark has a row, so that it can be locked. Waits for a commit that is under way.
+INSERT INTO fencepost.mark (id, number, at) VALUES (:mark, 0, 0) ON CONFLICT (id) DO NOTHING;
+
+-- name: void_mark
+-- Declare a commit void unless it has happened: whatever of it is still on its way is refused. Waits like `keep_mark`.
+UPDATE fencepost.mark SET number = :number::bigint + 1 WHERE id = :mark AND number < :number;
+
+-- name: find_mark
+-- The number of a connection's last commit; one more than it has asked for where that was declared void.
+SELECT number FROM fencepost.mark WHERE id = :mark;
+
+-- name: forget_mark
+-- Remove the mark of a connection that is about to be closed; the highest time stays in a row of nobody's.
+WITH gone AS (DELETE FROM fencepost.mark WHERE id = :mark RETURNING at)
+INSERT INTO fencepost.mark AS mark (id, number, at) SELECT '', 0, at FROM gone
+ON CONFLICT (id) DO UPDATE SET at = greatest(mark.at, excluded.at);
+
+-- name: forget_marks
+-- Remove the marks of connections that were lost more than so many microseconds ago; the highest time stays anyway.
+DELETE FROM fencepost.mark WHERE at < (SELECT max(at) - :age::bigint FROM fencepost.mark);
+
+-- name: patience_of_work
+-- A statement that waits for a lock gives up, and a process that stops in the middle of its work loses it; until its end.
+SELECT set_config('lock_timeout', :patience, true), set_config('idle_in_transaction_session_timeout', :patience, true);
+
+-- name: lock_run
+-- Keep a run from everybody else until the end.
+SELECT no FROM fencepost.run WHERE no = :run FOR NO KEY UPDATE;
+
+-- name: lock_runs
+-- Keep the runs of a batch from everybody else until its end: what is read of them afterwards stays true. By number, so
+-- that two batches cannot wait for each other.
+SELECT count(*) FROM (
+    SELECT no FROM fencepost.run WHERE no = ANY (:runs::bigint[]) ORDER BY no FOR NO KEY UPDATE
+) AS locked;
+
+-- name: lock_every_run
+-- Keep everybody from starting, claiming or moving any run until the end.
+LOCK TABLE fencepost.run IN SHARE ROW EXCLUSIVE MODE;
+
+-- name: lock_audit
+-- Let nobody else append to the chain until the end.
+LOCK TABLE fencepost.audit IN SHARE ROW EXCLUSIVE MODE;
+
+-- name: started_runs
+-- The runs with these ids, in the order in which they are asked for.
+SELECT no, run.namespace, run.id, workflow, workflow_version, input, fingerprint, state, generation, version,
+    created_at, changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+FROM unnest(:namespace::text[], :id::text[]) WITH ORDINALITY AS asked (namespace, id, place)
+JOIN fencepost.run ON run.namespace = asked.namespace AND run.id = asked.id
+ORDER BY place;
+
+-- name: tell_others
+-- Tell those who listen, with the commit.
+SELECT pg_notify(:channel, :message);
+
+-- name: listen
+-- Hear what is told from now on.
+LISTEN fencepost;
+
+-- name: server_settings
+-- What durability rests on, and what this server is.
+SELECT name, setting FROM pg_settings
+WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes', 'server_version_num', 'max_connections')
+ORDER BY name;
+
+-- name: server_use
+-- How many connections there are, how many of them are this user's, and for how many seconds the oldest transaction that
+-- waits for its client has kept its locks.
+SELECT count(*), count(*) FILTER (WHERE usename = current_user), coalesce(
+    max(extract(epoch FROM clock_timestamp() - xact_start)) FILTER (WHERE state LIKE 'idle in transaction%'), 0
+)::bigint
+FROM pg_stat_activity WHERE backend_type = 'client backend';
+
+-- name: schema_is_there
+-- Whether a schema of this name exists, and how many tables it holds.
+SELECT count(DISTINCT pg_namespace.oid), count(pg_class.oid) FROM pg_namespace
+LEFT JOIN pg_class ON pg_class.relnamespace = pg_namespace.oid AND pg_class.relkind = 'r'
+WHERE pg_namespace.nspname = :schema;
+
+-- name: schema_number
+-- What this schema says that it is; only where its tables are there.
+SELECT name, value FROM fencepost.meta WHERE name IN ('marker', 'schema') ORDER BY name;
+
+-- name: marker_is_there
+-- Whether a schema holds the table that says what it is.
+SELECT count(*) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+WHERE pg_namespace.nspname = :schema AND pg_class.relname = 'meta';
+
+-- name: lock_migrations
+-- One process at a time brings a schema up to date; until the end of the transaction.
+SELECT pg_advisory_xact_lock(hashtext('fencepost migrations'), hashtext(:schema));
+
+-- name: create_schema
+-- The schema that holds the ledger's tables.
+CREATE SCHEMA fencepost;

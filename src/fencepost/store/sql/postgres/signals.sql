@@ -1,0 +1,36 @@
+-- Messages to runs.
+
+-- name: keep_signal
+-- Insert a signal unless its id exists. Only this statement can know in time whether anybody may still take it; the run
+-- is locked before.
+INSERT INTO fencepost.signal (run, id, name, payload, fingerprint, sender, state, reason, position, sent_at, closed_at)
+SELECT asked.no, :id, :name, :payload, :fingerprint, :sender,
+    CASE WHEN asked.refusal IS NULL THEN :state ELSE 'refused' END,
+    coalesce(asked.refusal, :reason),
+    :position, :sent_at,
+    CASE WHEN asked.refusal IS NULL THEN :closed_at::bigint ELSE :now::bigint END
+FROM (
+    SELECT run.no, CASE
+        WHEN run.ended_at IS NOT NULL THEN :run_ended
+        WHEN EXISTS (
+            SELECT 1 FROM fencepost.step
+            WHERE step.run = run.no AND step.kind = 'wait' AND step.name = :name AND step.state <> 'open'
+            AND NOT coalesce((step.detail::json ->> 'many')::boolean, false)
+        ) AND NOT EXISTS (
+            SELECT 1 FROM fencepost.step
+            WHERE step.run = run.no AND step.kind = 'wait' AND step.name = :name AND step.state = 'open'
+        ) THEN :not_waiting
+    END AS refusal
+    FROM fencepost.run WHERE run.no = :run
+) AS asked
+ON CONFLICT (run, id) DO NOTHING;
+
+-- name: find_signal
+-- The signal of a run with this id.
+SELECT id, name, payload, state, sent_at, sender, fingerprint, reason, position, closed_at
+FROM fencepost.signal WHERE run = :run AND id = :id;
+
+-- name: wake_run
+-- Let a run that waits be claimed now.
+UPDATE fencepost.run SET wake_at = least(coalesce(wake_at, :now), :now), version = version + 1, changed_at = :now
+WHERE no = :run AND state IN ('waiting', 'cancelling', 'compensating') AND lease IS NULL;

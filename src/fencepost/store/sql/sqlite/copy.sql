@@ -1,0 +1,53 @@
+-- Everything that a ledger holds, table by table, under the names of a server's columns; `copy` reads it in this order.
+
+-- name: copy_epoch
+-- What was restored when.
+SELECT * FROM epoch ORDER BY number;
+
+-- name: copy_lease
+-- Every worker life; runs refer to them.
+SELECT * FROM lease ORDER BY id;
+
+-- name: copy_run
+-- Every run, parents before their children.
+SELECT * FROM run ORDER BY no;
+
+-- name: copy_step
+-- Every step, in the order in which they were opened.
+SELECT rowid AS no, * FROM step ORDER BY rowid;
+
+-- name: copy_operation
+-- Every operation, in the order in which they were reserved.
+SELECT rowid AS no, * FROM operation ORDER BY rowid;
+
+-- name: copy_attempt
+-- Every attempt after the first.
+SELECT * FROM attempt ORDER BY run, step, item, number;
+
+-- name: copy_token
+-- The highest token of each resource.
+SELECT * FROM token ORDER BY resource;
+
+-- name: copy_observation
+-- Everything that was seen.
+SELECT * FROM observation ORDER BY no;
+
+-- name: copy_signal
+-- Every signal, in the order in which they came.
+SELECT rowid AS no, * FROM signal ORDER BY rowid;
+
+-- name: copy_audit
+-- Every audit row, chained as it is.
+SELECT * FROM audit ORDER BY no;
+
+-- name: leases_in_force
+-- Worker lives that may still write: none of them has given its lease back, or let it run out.
+SELECT id, host, pid FROM lease WHERE state = 'live' AND expires_at + :margin > :now ORDER BY id;
+
+-- name: note_copied
+-- Say where the ledger has gone, so that nobody works on this file any more.
+INSERT INTO meta (name, value) VALUES ('copied to', :place);
+
+-- name: copied_to
+-- Where the ledger of this file has gone, if it has.
+SELECT value FROM meta WHERE name = 'copied to';

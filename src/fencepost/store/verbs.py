@@ -1,0 +1,363 @@
+"""The verbs of the store, written once over named statements: leases, runs, claims, signals, decisions, audit.
+
+Each verb is one transaction. The two databases differ in how one begins and commits, in their SQL, and in what must be
+locked where several write at a time: `sqlite` and `postgres`. The journal's commit is `batch`'s part; which move to
+make is decided in `core`.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import fields
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from fencepost.core.epoch import Epoch
+from fencepost.core.errors import LeaseLost, NotOwner, RunNotFound
+from fencepost.core.poison import fitting
+from fencepost.core.records import Audit, History, Lease, Run, Signal
+from fencepost.core.transitions import IllegalTransition
+from fencepost.core.waits import NOT_WAITING, RUN_ENDED
+from fencepost.store import faultpoints, rows
+from fencepost.store.api import Decision, NewRun, RunFilter, Started
+from fencepost.store.chain import chained
+from fencepost.store.moves import Move, Observe
+from fencepost.store.queries import Query, Row
+from fencepost.store.statements import Probe, Statements, Wanted, Work
+
+Result = TypeVar("Result")
+P = ParamSpec("P")
+
+Body = Callable[[Any], tuple[Result, Sequence[Move]]]
+"""What writes through the database's own connection, and returns its value and the moves that record it."""
+
+_NO_RUN_HAS_THIS_NUMBER = 2**63 - 1
+_SIGNAL_FIELDS = tuple(field.name for field in fields(Signal))
+
+
+def whole(verb: Callable[Concatenate[Any, P], Result]) -> Callable[Concatenate[Any, P], Result]:
+    """Mark a verb as one transaction: the store may do it again from its start, if nothing was committed."""
+
+    @wraps(verb)
+    def again(self: Verbs, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        return self._whole(lambda: verb(self, *args, **kwargs))
+
+    return again
+
+
+class Verbs(ABC):
+    """What both stores do alike."""
+
+    probe: Probe | None
+    queries: Mapping[str, Query]
+
+    @abstractmethod
+    def now(self) -> int:
+        """See `Store.now`."""
+
+    @abstractmethod
+    def latest(self) -> int:
+        """See `Store.latest`."""
+
+    def _whole(self, verb: Callable[[], Result]) -> Result:
+        """Do a verb; once more where the database may refuse a transaction for reasons that pass."""
+        return verb()
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Statements]:
+        """A connection to read from, each statement by itself."""
+
+    @abstractmethod
+    def _snapshot(self) -> AbstractContextManager[Statements]:
+        """A connection to read from, all statements from one moment."""
+
+    @abstractmethod
+    def _writing(self, *points: str) -> AbstractContextManager[Work]:
+        """One write transaction, committed on the way out; it passes these fault points from the start."""
+
+    @abstractmethod
+    def _write(self, work: Work, moves: Iterable[Move]) -> Move | None:
+        """Write moves in their own order; the first one whose guard refused, or None."""
+
+    @abstractmethod
+    def _lent(self, work: Work) -> AbstractContextManager[Any]:
+        """The driver's own connection of the transaction, for the body of an atomic effect."""
+
+    @abstractmethod
+    def _observe(self, work: Work, observations: Sequence[Observe]) -> None:
+        """Append observations."""
+
+    # -- leases ---------------------------------------------------------------------------------------------------
+
+    @whole
+    def take_lease(self, lease: Lease) -> None:
+        """See `Store.take_lease`."""
+        values = {name: getattr(lease, name) for name in self.queries["take_lease"].parameters}
+        with self._writing() as work:
+            work.change("take_lease", **values)
+
+    @whole
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
+        """See `Store.renew_lease`."""
+        with self._writing("lease:live:renew") as work:
+            return work.change("renew_lease", lease=lease, now=now, expires_at=expires_at, seen=seen) == 1
+
+    @whole
+    def has_gone_back(self, lease: str, seen: int) -> bool:
+        """See `Store.has_gone_back`."""
+        return not self._read("lease_since", lease=lease, seen=seen)
+
+    @whole
+    def end_lease(self, lease: str, *, now: int) -> bool:
+        """See `Store.end_lease`."""
+        with self._writing("lease:live:end") as work:
+            work.announce()
+            return work.change("end_lease", lease=lease, now=now) == 1
+
+    @whole
+    def leases(self) -> list[Lease]:
+        """See `Store.leases`."""
+        return [rows.lease(row) for row in self._read("all_leases")]
+
+    # -- epochs ---------------------------------------------------------------------------------------------------
+
+    @whole
+    def epoch(self) -> Epoch | None:
+        """See `Store.epoch`."""
+        return rows.epoch(self._read("current_epoch"))
+
+    @whole
+    def begin_epoch(self, audit: Callable[[Epoch], Audit]) -> Epoch:
+        """See `Store.begin_epoch`."""
+        now, lost_from = self.now(), self.latest()
+        with self._writing() as work:
+            work.lock("lock_every_run")
+            work.change("begin_epoch", now=now, lost_from=min(now, lost_from))
+            for statement in ("raise_generations", "raise_tokens"):
+                work.change(statement)
+            work.change("expire_all_leases", now=now)
+            return self._audited_epoch(work, audit)
+
+    @whole
+    def close_lost_span(self, audit: Callable[[Epoch], Audit]) -> Epoch | None:
+        """See `Store.close_lost_span`."""
+        with self._writing() as work:
+            return self._audited_epoch(work, audit) if work.change("close_lost_span", now=self.now()) else None
+
+    def _audited_epoch(self, work: Work, audit: Callable[[Epoch], Audit]) -> Epoch:
+        epoch = rows.epoch(work.execute("current_epoch"))
+        assert epoch is not None, "it has just begun, or its span was just closed"
+        self._append(work, audit(epoch))
+        return epoch
+
+    # -- runs -----------------------------------------------------------------------------------------------------
+
+    @whole
+    def start_run(self, new: NewRun) -> Started:
+        """See `Store.start_run`."""
+        with self._writing(faultpoints.of_start(new)) as work:
+            return self._start(work, new)
+
+    def _start(self, work: Work, new: NewRun) -> Started:
+        is_new = work.change("start_run", **new._asdict()) == 1
+        if is_new and new.lease is None:
+            work.announce()
+        found = work.execute("find_run", namespace=new.namespace, id=new.id)
+        return Started(rows.run(found[0]), is_new)
+
+    @whole
+    def find(self, namespace: str, run_id: str) -> Run | None:
+        """See `Store.find`."""
+        found = self._read("find_run", namespace=namespace, id=run_id)
+        return rows.run(found[0]) if found else None
+
+    @whole
+    def runs(self, wanted: RunFilter) -> list[Run]:
+        """See `Store.runs`."""
+        values = wanted._asdict()
+        values["after"] = _NO_RUN_HAS_THIS_NUMBER if wanted.after is None else wanted.after
+        if wanted.state is None:
+            del values["state"]
+        name = "list_runs" if wanted.state is None else "list_runs_in_state"
+        return [rows.run(row) for row in self._read(name, **values)]
+
+    @whole
+    def claim(
+        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
+        suspects: int | None = None,
+    ) -> list[Run]:  # fmt: skip
+        """See `Store.claim`. Raises `LeaseLost` when the claimer's own lease is over."""
+        due = self.next_wake(workflows, namespace=namespace, margin=margin)
+        if due is None or due > now or limit < 1:
+            # Nothing to do is found out by reading, so that idle workers do not queue for the write lock.
+            return []
+        wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
+        with self._writing() as work:
+            if work.change("expire_leases", now=now, margin=margin):
+                work.passing(["lease:live:expire"])
+            if work.execute("lease_is_live", lease=lease):
+                found = fitting(work.execute("orphaned_runs", limit=limit, **wanted), suspects)
+                found += work.execute("due_runs", now=now, limit=limit - len(found), **wanted)
+                return [self._claim_one(work, lease, row, now) for row in found]
+        # After the commit, so that the expiry of this very lease stands.
+        raise LeaseLost(
+            "this process's own lease is over, so it may not claim runs",
+            hint="take a new lease",
+            ids={"lease": lease},
+        )
+
+    def _claim_one(self, work: Work, lease: str, due: Row, now: int) -> Run:
+        run, generation, state, takeovers, answers = due
+        if self.probe is not None:
+            states = [row[0] for row in work.execute("operation_states_of", run=run)]
+            work.passing(faultpoints.of_claim(state, states))
+        changed = work.change(
+            "claim_run", run=run, generation=generation, expected=state, lease=lease, now=now, takeovers=takeovers,
+            answers=answers,
+        )  # fmt: skip
+        assert changed == 1, "the run was read under the same lock"
+        work.change("take_over_operations", run=run, generation=generation + 1, now=now)
+        return rows.run(work.execute("load_run", run=run)[0])
+
+    @whole
+    def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:
+        """See `Store.next_wake`."""
+        wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
+        asked: list[Wanted] = [("next_due_run", wanted), ("next_due_lease", {"margin": margin, **wanted})]
+        with self._reading() as reading:
+            found = reading.execute_all(asked)
+        return min((due for ((due,),) in found if due is not None), default=None)
+
+    @whole
+    def load(self, run: int) -> History:
+        """See `Store.load`. Raises `RunNotFound` when no run has this number."""
+        with self._snapshot() as reading:
+            return _history(reading, run)
+
+    @whole
+    def decide(self, run: int, decision: Decision) -> History:
+        """See `Store.decide`. Raises `IllegalTransition` when a move's own guard refuses it."""
+        with self._writing() as work:
+            work.lock("lock_run", run=run)
+            history = _history(work, run)
+            moves, observations, audits = decision(history, self.now())
+            work.passing(faultpoints.of_moves(moves) if self.probe else [])
+            refused = self._write(work, moves)
+            if refused is not None:
+                raise IllegalTransition(
+                    f"{type(refused).__name__} does not fit the row as it is: {refused}",
+                    hint="decide from the history handed in; give each move the generation that it acts under",
+                    ids={"run": history.run.id, "generation": str(history.run.generation)},
+                )
+            self._observe(work, observations)
+            for row in audits:
+                self._append(work, row)
+            if moves:
+                work.announce()
+            return _history(work, run)
+
+    @whole
+    def issue_token(self, run: int, generation: int, resource: str) -> int | None:
+        """See `Store.issue_token`."""
+        with self._writing() as work:
+            work.lock("lock_run", run=run)
+            issued = work.execute("issue_token", run=run, generation=generation, resource=resource)
+            return int(issued[0][0]) if issued else None
+
+    def transact(self, body: Body[Result]) -> Result:
+        """See `Store.transact`. Not `whole`: whether the body, which is the user's, runs again is decided elsewhere."""
+        with self._writing() as work:
+            with self._lent(work) as connection:
+                value, moves = body(connection)
+            work.passing(faultpoints.of_moves(moves) if self.probe else [])
+            for run in {move.run for move in moves}:
+                work.lock("lock_run", run=run)
+            _refuse(self._write(work, moves))
+            work.announce()
+            return value
+
+    # -- signals --------------------------------------------------------------------------------------------------
+
+    @whole
+    def signal(self, namespace: str, run_id: str, signal: Signal) -> Signal:
+        """See `Store.signal`."""
+        now = self.now()
+        with self._writing() as work:
+            found = work.execute("find_run", namespace=namespace, id=run_id)
+            if not found:
+                raise RunNotFound(
+                    f"no run has the id {run_id!r}",
+                    hint="check the id and the namespace; a signal is only kept for a run that was started",
+                    ids={"namespace": namespace, "run": run_id, "signal": signal.id},
+                )
+            run = found[0][0]
+            # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
+            work.lock("lock_run", run=run)
+            values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
+            if work.change("keep_signal", run=run, now=now, run_ended=RUN_ENDED, not_waiting=NOT_WAITING, **values):
+                work.change("wake_run", run=run, now=now)
+                work.announce()
+            return rows.signal(work.execute("find_signal", run=run, id=signal.id)[0])
+
+    @whole
+    def signalled(self, lease: str) -> list[int]:
+        """See `Store.signalled`."""
+        return [row[0] for row in self._read("signalled_runs", lease=lease)]
+
+    # -- audit ----------------------------------------------------------------------------------------------------
+
+    @whole
+    def audit(self, row: Audit) -> Audit:
+        """See `Store.audit`."""
+        with self._writing() as work:
+            return self._append(work, row)
+
+    @whole
+    def audits(self, namespace: str | None, run_id: str | None) -> list[Audit]:
+        """See `Store.audits`."""
+        if run_id is None:
+            return [rows.audit(row) for row in self._read("all_audits", namespace=namespace)]
+        return [rows.audit(row) for row in self._read("audits_of_run", namespace=namespace, run_id=run_id)]
+
+    def _append(self, work: Work, row: Audit) -> Audit:
+        work.lock("lock_audit")
+        last = work.execute("last_audit_hash")
+        row = chained(row, previous=last[0][0] if last else "")
+        values = {name: getattr(row, name) for name in self.queries["add_audit"].parameters}
+        row.no = work.execute("add_audit", **values)[0][0]
+        return row
+
+    def _read(self, name: str, /, **values: Any) -> list[Row]:
+        with self._reading() as reading:
+            return reading.execute(name, **values)
+
+
+_TABLES_OF_A_RUN = ("load_run", "steps_of", "operations_of", "attempts_of", "observations_of", "signals_of")
+
+
+def _history(reading: Statements, run: int) -> History:
+    found, steps, operations, attempts, observations, signals = reading.execute_all(
+        [(name, {"run": run}) for name in _TABLES_OF_A_RUN]
+    )
+    if not found:
+        raise RunNotFound(f"no run has number {run}", hint="look it up by its id", ids={"run": str(run)})
+    return rows.history(
+        found[0],
+        steps=steps,
+        operations=operations,
+        attempts=attempts,
+        observations=observations,
+        signals=signals,
+    )
+
+
+def _refuse(move: Move | None) -> None:
+    if move is not None:
+        raise NotOwner(
+            "the ledger refused the result, so the step's writes were taken back",
+            hint="somebody else owns the run, or the attempt was given up; nothing was applied",
+            ids={"run": str(move.run), "generation": str(move.generation)},
+        )

@@ -1,0 +1,148 @@
+"""A PostgreSQL server of one's own: a throwaway cluster in a temporary folder, on a Unix socket, with fsync on.
+
+PostgreSQL refuses to run as root, so that root starts it as the user `postgres`, or as `nobody`. `start` says in one
+sentence what is missing where it cannot. Who uses it is `fixtures`' matter.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.polling import until
+
+# Debian keeps the server's programs out of PATH, one folder per version.
+DEBIAN = Path("/usr/lib/postgresql")
+HOW_TO_GET_IT = "`apt-get install -y postgresql` brings it on Debian; any PATH with initdb and postgres will do"
+
+
+class NotHere(Exception):
+    """This machine has no PostgreSQL server that could be started; the message says what is missing."""
+
+
+def programs() -> Path:
+    """The folder of `initdb` and `postgres`; the newest version's."""
+    if found := shutil.which("initdb"):
+        folder = Path(found).resolve().parent
+        if all((folder / program).exists() for program in ("postgres", "pg_isready")):
+            return folder
+    versions = [folder for folder in DEBIAN.glob("*/bin") if (folder / "initdb").exists()]
+    if not versions:
+        raise NotHere(f"PostgreSQL's server programs are not on this machine; {HOW_TO_GET_IT}")
+    return max(versions, key=lambda folder: int(folder.parent.name))
+
+
+def unprivileged() -> list[str]:
+    """What to put before a command so that PostgreSQL accepts its user: nothing, unless this is root."""
+    if os.geteuid() != 0:
+        return []
+    for name in ("postgres", "nobody"):
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if setpriv := shutil.which("setpriv"):
+            return [setpriv, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--"]
+    raise NotHere("PostgreSQL does not run as root, and there is neither setpriv nor a user to run it as")
+
+
+def room(prefix: str, as_user: Sequence[str]) -> Path:
+    """A new temporary folder that belongs to whoever will work in it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    if as_user:
+        uid, gid = (int(part.partition("=")[2]) for part in as_user[1:3])
+        os.chown(folder, uid, gid)
+    return folder
+
+
+class Cluster:
+    """A running server; `url(name)` names a database on it, `stop` ends it and removes its folder."""
+
+    def __init__(self, settings: Sequence[str] = ()) -> None:
+        self._bin, self._as_user = programs(), unprivileged()
+        self.folder = room("fencepost-pg-", self._as_user)
+        self.settings = list(settings)
+        self._server: subprocess.Popen[bytes] | None = None
+        try:
+            self._run(
+                "initdb", "--pgdata", str(self.data), "--username=fencepost", "--auth=trust", "--encoding=UTF8",
+                "--locale=C.UTF-8", "--no-instructions",
+            )  # fmt: skip
+            self.start()
+        except BaseException:
+            self.remove()
+            raise
+
+    @property
+    def data(self) -> Path:
+        """The data folder."""
+        return self.folder / "data"
+
+    def url(self, database: str = "postgres", *, user: str = "fencepost", more: str = "") -> str:
+        """The url of a database on this server; `more` is appended to its parameters."""
+        return f"postgresql:///{database}?host={self.folder}&user={user}{more}"
+
+    def start(self) -> None:
+        """Start the server and wait until it takes connections."""
+        command = [str(self._bin / "postgres"), "-D", str(self.data), "-k", str(self.folder)]
+        options = ["listen_addresses=", "fsync=on", "max_connections=200", *self.settings]
+        log = (self.folder / "log").open("ab")
+        with log:
+            self._server = subprocess.Popen(
+                [*self._as_user, *command, *(part for option in options for part in ("-c", option))],
+                stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
+            )  # fmt: skip
+        until(self._is_ready, "PostgreSQL to take connections", seconds_max=60)
+
+    def _is_ready(self) -> bool:
+        assert self._server is not None
+        if self._server.poll() is not None:
+            raise NotHere(f"PostgreSQL did not start: {(self.folder / 'log').read_text('utf-8')[-2_000:]}")
+        asked = [str(self._bin / "pg_isready"), "--quiet", "--host", str(self.folder)]
+        return subprocess.run(asked, check=False).returncode == 0
+
+    def ask(self, question: str, *values: object) -> list[tuple[Any, ...]]:
+        """What the server answers on a connection of its own."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            asked = connection.execute(question.encode(), values or None)
+            return asked.fetchall() if asked.description else []
+
+    def connections(self, application: str) -> int:
+        """How many connections of this application_name there are."""
+        question = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+        return int(self.ask(question, application)[0][0])
+
+    def kill_connections(self, application: str) -> int:
+        """End the connections of this application_name from the server's side; how many there were."""
+        question = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+        return len(self.ask(question, application))
+
+    def stop(self, how: int = signal.SIGINT) -> None:
+        """Stop the server: SIGINT lets it write its checkpoint, SIGQUIT stops it as a crash would."""
+        if self._server is not None:
+            self._server.send_signal(how)
+            self._server.wait(60)
+            self._server = None
+
+    def restart(self, how: int = signal.SIGQUIT) -> None:
+        """Stop and start it again; by default as after a crash."""
+        self.stop(how)
+        self.start()
+
+    def remove(self) -> None:
+        """Stop the server and delete everything."""
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [*self._as_user, str(self._bin / program), *arguments]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=self.folder)
+        if done.returncode:
+            raise NotHere(f"{program} failed: {done.stderr.strip()}")
