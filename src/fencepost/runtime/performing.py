@@ -29,8 +29,8 @@ from fencepost.effects.perform import Conclusion
 from fencepost.effects.sending import load_async, look_up_async, raise_async, run_async
 from fencepost.runtime.late import Report, take_in
 from fencepost.store.api import Answer, Group
-from fencepost.store.journal import Ticket
 from fencepost.store.moves import Observe
+from fencepost.store.ticket import Ticket
 
 if TYPE_CHECKING:
     from fencepost.effects.entry import Entry, Owner

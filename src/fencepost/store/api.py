@@ -91,6 +91,9 @@ class Prepared(Protocol):
     def commit(self, *, patience: float) -> list[Answer | Started | ValueRefused]:
         """Make them durable, on any thread; see `Store.commit`. Raises `StoreBusy` to be called again."""
 
+    def watched(self) -> int | None:
+        """After `StoreBusy`: the file descriptor on which the answer will come; None: only patience helps."""
+
 
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
 
