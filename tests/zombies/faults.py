@@ -5,18 +5,15 @@ person who helps them there, is `play`; whether the numbers are right is `verdic
 """
 
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from fencepost.core.duration import microseconds
 from fencepost.store.open import wall_clock
 from tests.polling import until
 from tests.zombies import clock
-from tests.zombies.cells import CELLS
+from tests.zombies.cells import CELLS, Row
+from tests.zombies.ledgers import Ledger, lock_kept
 from tests.zombies.play import Play, Times
 
 HOUR_SECONDS = 3_600
@@ -42,22 +39,28 @@ def killed(play: Play) -> None:
 def cut_from_the_ledger(play: Play) -> None:
     """Nothing that it writes reaches the ledger until its lease is over.
 
-    An SQLite ledger cannot be out of reach for one process alone: whoever keeps the write lock cuts everybody off, so
-    that nobody takes over before the cut is mended; then the heir finds a lease that could not be renewed.
+    A server can be out of reach for it alone: then its heir takes over while it is cut off, and what it was about to
+    send it sends meanwhile. A file cannot: whoever keeps the write lock cuts everybody off, so that nobody takes over
+    before the cut is mended; then the heir finds a lease that could not be renewed.
     """
     play.enter()
-    file = play.ledger_file
-    assert file is not None, "only a file can be locked"
-    play.until(lambda: _taken_over_after_a_cut(play, file), "the heir to take over")
-    play.until(play.has_done_what_it_could, "the heir to do what it can")
-    play.give_word()
+    if play.ledger.cuts_everybody:
+        play.until(lambda: _taken_over_after_a_cut(play), "the heir to take over")
+        play.until(play.has_done_what_it_could, "the heir to do what it can")
+        play.give_word()
+    else:
+        with play.ledger.cut():
+            play.until(play.has_done_what_it_could, "the heir to take over")
+            play.give_word()
+            play.until(lambda: len(play.notes.having("woke")) == len(CELLS), "every run to go on")
+            play.until(lambda: _have_sent(play), "those that had a connection to send")
     play.until_reported()
 
 
-def _taken_over_after_a_cut(play: Play, file: Path) -> bool:
+def _taken_over_after_a_cut(play: Play) -> bool:
     """Keep the lock until the victim's lease is over; False if the victim could renew it in the moment after."""
     lease = play.before[CELLS[0].id].lease
-    with lock_kept(file):
+    with play.ledger.cut():
         [mine] = [one for one in play.app.store.leases() if one.id == lease]
         until(lambda: wall_clock() > mine.expires_at + 600_000, "the lease to run out")
     try:
@@ -65,6 +68,11 @@ def _taken_over_after_a_cut(play: Play, file: Path) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def _have_sent(play: Play) -> bool:
+    """Whether the look-up row's request, which stood before its first byte, is at the target."""
+    return any(f"{Row.LOOK_UP}.3/" in (line.body or "") for line in play.world.files.requests("payments"))
 
 
 def cut_from_the_target(play: Play) -> None:
@@ -92,35 +100,25 @@ def clock_set_back(play: Play) -> None:
     """Its wall clock jumps an hour back, so that the lease it renews is long over for everybody else."""
     play.enter(jumping=True)
     play.clocks["victim"].jump(-HOUR_SECONDS)
-    play.until(play.has_done_what_it_could, "the heir to take over")
-    play.give_word()
-    play.until_reported()
+    _until_a_jump_has_told(play)
 
 
 def clock_of_the_heir_ahead(play: Play) -> None:
     """The heir's wall clock jumps an hour ahead: it takes over from a living owner, and every span seems over."""
     play.enter(jumping=True)
     play.clocks["heir"].jump(HOUR_SECONDS)
-    play.until(play.has_done_what_it_could, "the heir to take over")
+    _until_a_jump_has_told(play)
+
+
+def _until_a_jump_has_told(play: Play) -> None:
+    """Where the ledger has a clock of its own nobody takes over, and the owner goes on as if nothing had been."""
+    if play.ledger.has_own_clock:
+        play.until(play.has_renewed, "the victim to renew its lease after the jump")
+        assert not play.is_taken_over(), "whose clock jumped?"
+    else:
+        play.until(play.has_done_what_it_could, "the heir to take over")
     play.give_word()
     play.until_reported()
-
-
-@contextmanager
-def lock_kept(file: Path) -> Iterator[None]:
-    """Another process keeps the write lock of an SQLite file."""
-    command = [sys.executable, "-m", "tests.zombies.keeper", str(file)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
-    ) as keeper:
-        assert keeper.stdout is not None
-        assert keeper.stdin is not None
-        assert keeper.stdout.readline() == b"kept\n"
-        try:
-            yield
-        finally:
-            keeper.stdin.close()
-            keeper.wait(30)
 
 
 @dataclass(frozen=True)
@@ -134,6 +132,10 @@ class Fault:
     is_request: bool = False
     """What comes back is a request of an owner that still is one."""
     needs_clock: bool = False
+
+    def keeps_owner(self, ledger: Ledger) -> bool:
+        """Whether nobody takes over on this ledger, so that nobody is refused."""
+        return self.is_request or (self.needs_clock and ledger.has_own_clock)
 
     @property
     def span(self) -> int:

@@ -32,19 +32,19 @@ class Notes:
     """A file of notes, appended by one process and read by another."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self.file = file
 
     def add(self, cell: str, what: What) -> None:
         """Append a note; one write, so that two threads do not mix theirs."""
         line = json.dumps({"cell": cell, "what": what, "at": time.monotonic_ns()})
-        with self._file.open("ab", buffering=0) as file:
+        with self.file.open("ab", buffering=0) as file:
             file.write(f"{line}\n".encode())
 
     def read(self) -> list[Note]:
         """Every note so far, in order."""
-        if not self._file.exists():
+        if not self.file.exists():
             return []
-        return [Note(**json.loads(line)) for line in self._file.read_text("utf-8").splitlines()]
+        return [Note(**json.loads(line)) for line in self.file.read_text("utf-8").splitlines()]
 
     def having(self, what: What) -> set[str]:
         """The cells of which this was noted."""

@@ -6,11 +6,10 @@ What is done to the victim is one function of `faults`, handed in with a play; w
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -27,6 +26,7 @@ from tests.zombies.accounts import Accounts
 from tests.zombies.bodies import SERVICES
 from tests.zombies.cells import CELLS, Cell, Row
 from tests.zombies.clock import JumpingClock
+from tests.zombies.ledgers import Ledger, is_unlocked
 from tests.zombies.parking import Notes, Parking, pid_is_stopped
 from tests.zombies.wires import Wires
 from tests.zombies.worker import make_app
@@ -107,7 +107,7 @@ class Worker:
 class Play:
     """The stage of one fault; a context manager that ends everything on it."""
 
-    def __init__(self, folder: Path, ledger: str, times: Times, *, control: bool = False) -> None:
+    def __init__(self, folder: Path, ledger: Ledger, times: Times, *, control: bool = False) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
         self.ledger = ledger
@@ -145,9 +145,10 @@ class Play:
         is_victim = who == "victim"
         lease, margin = DOOMED if is_victim else LASTING
         return {
-            "ledger": self.ledger, "targets": self._targets, "accounts": str(self.accounts.file), "lease": lease,
-            "margin": margin, "timeout": self.times.timeout, "settle": self.times.settle, "starts": is_victim,
-            "notes": str(self.notes._file) if is_victim else "", "control": self.is_control,
+            "ledger": self.ledger.victims_url if is_victim else self.ledger.url, "targets": self._targets,
+            "accounts": str(self.accounts.file), "lease": lease, "margin": margin, "timeout": self.times.timeout,
+            "settle": self.times.settle, "starts": is_victim, "notes": str(self.notes.file) if is_victim else "",
+            "control": self.is_control,
         }  # fmt: skip
 
     # -- processes
@@ -158,6 +159,7 @@ class Play:
         self.victim.works()
         self.until(lambda: len(self.notes.having("stands")) == len(CELLS), "every run to stand at its point")
         self.before = {run.id: run for run in self.runs()}
+        self.leases_before = {lease.id: lease.renewed_at for lease in self.app.store.leases()}
         self.heir = self._spawn("heir", jumping=jumping)
         self.heir.works()
 
@@ -169,22 +171,23 @@ class Play:
 
     def stop_victim(self) -> None:
         """Stop it with SIGSTOP, though not while it holds a write lock, since nobody else could write then."""
-        files = [self.accounts.file, *([self.ledger_file] if self.ledger_file else [])]
 
         def is_stopped() -> bool:
             self.victim.signal(signal.SIGSTOP)
             until(lambda: pid_is_stopped(self.victim.pid), "the victim to stand still")
-            if all(_is_free(file) for file in files):
+            if is_unlocked(self.accounts.file) and self._is_free_in_a_moment():
                 return True
             self.victim.signal(signal.SIGCONT)
             return False
 
         until(is_stopped, "the victim to be outside a transaction")
 
-    @property
-    def ledger_file(self) -> Path | None:
-        """The ledger's file, where it is one."""
-        return Path(self.ledger.removeprefix("sqlite:///")) if self.ledger.startswith("sqlite:") else None
+    def _is_free_in_a_moment(self) -> bool:
+        """Whether the ledger is free, once what others are doing there is done."""
+        try:
+            return until(self.ledger.is_free, "the ledger to be free", seconds_max=0.5)
+        except TimeoutError:
+            return False
 
     def give_word(self) -> None:
         """Let the victim's runs go on from where they stand."""
@@ -215,6 +218,11 @@ class Play:
         return self.is_taken_over() and all(
             run.state in done for run in self.runs() if run.id.split(".")[0] in (*at_once, nothing)
         )
+
+    def has_renewed(self) -> bool:
+        """Whether the victim has renewed its lease since its runs stood."""
+        renewed = {lease.id: lease.renewed_at for lease in self.app.store.leases()}
+        return any(renewed.get(lease, 0) > at + 1_000_000 for lease, at in self.leases_before.items())
 
     def is_over(self) -> bool:
         """Whether every run has ended."""
@@ -272,17 +280,6 @@ class Play:
             except VerbRefused as refused:
                 if "may still land" not in refused.message:
                     raise
-
-
-def _is_free(file: Path) -> bool:
-    """Whether nobody holds a file's write lock."""
-    with closing(sqlite3.connect(file, timeout=0.2, isolation_level=None)) as connection:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
-            return False
-        connection.execute("ROLLBACK")
-        return True
 
 
 def _arrange(world: World) -> None:

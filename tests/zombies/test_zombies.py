@@ -3,18 +3,16 @@
 Whoever wants to look at it reads what `make zombies` prints. What is played is in `faults`.
 """
 
-import os
 from urllib.request import urlopen
 
 import pytest
 
 from fencepost.testing.world import World
 from tests.polling import until
-from tests.zombies.__main__ import on_sqlite
+from tests.services import wanted
+from tests.zombies.__main__ import on_postgres, on_sqlite
 from tests.zombies.faults import FAULTS
 from tests.zombies.wires import Wires
-
-SERVICES = "FENCEPOST_TEST_SERVICES"
 
 
 @pytest.mark.timeout(300)
@@ -24,11 +22,17 @@ def test_an_owner_that_comes_back_at_any_point_of_a_dispatch_changes_nothing(tmp
     assert all(matrix.harm().values())
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(not os.environ.get(SERVICES), reason="the whole matrix: `make zombies`, or `make test-services`")
-def test_the_whole_matrix_holds(tmp_path):
-    matrix = on_sqlite(tmp_path, FAULTS)
-    assert matrix.failures() == [], "\n".join(matrix.lines())
+if wanted.are_wanted():  # so that a run without services skips nothing
+
+    @pytest.mark.timeout(900)
+    def test_the_whole_matrix_holds_on_files(tmp_path):
+        matrix = on_sqlite(tmp_path, FAULTS)
+        assert matrix.failures() == [], "\n".join(matrix.lines())
+
+    @pytest.mark.timeout(900)
+    def test_the_whole_matrix_holds_on_postgres(tmp_path, postgres_server):
+        matrix = on_postgres(postgres_server, tmp_path, FAULTS)
+        assert matrix.failures() == [], "\n".join(matrix.lines())
 
 
 def test_a_wire_that_was_cut_delivers_what_was_sent_when_it_is_healed(tmp_path):

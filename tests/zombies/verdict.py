@@ -82,7 +82,8 @@ def _verdict(play: Play, fault: Fault, cell: Cell) -> Verdict:
     counts = _at_the_accounts(play, cell) if cell.row is Row.FENCE else _at_the_world(play, cell)
     counts += Counts(false=_differs(play, history, cell))
     back = _return(play, fault, history, cell)
-    return Verdict(cell, counts, back, () if play.is_control else tuple(_missing(fault, back, cell)))
+    missing = () if play.is_control else tuple(_missing(fault, back, cell, keeps_owner=fault.keeps_owner(play.ledger)))
+    return Verdict(cell, counts, back, missing)
 
 
 # -- what is there ----------------------------------------------------------------------------------------------------
@@ -162,7 +163,8 @@ def _has_sent_late(play: Play, fault: Fault, cell: Cell) -> bool:
 
     One that stood before its lease was checked, or before permission, is not told from its heir's.
     """
-    if cell.point > 3 or (cell.point < 3 and not fault.is_request):
+    keeps_owner = fault.keeps_owner(play.ledger)
+    if cell.point > 3 or (keeps_owner and not fault.is_request) or (cell.point < 3 and not fault.is_request):
         return False
     since = play.healed_at if fault.is_request else play.word_at
     if cell.row is Row.FENCE:
@@ -171,13 +173,15 @@ def _has_sent_late(play: Play, fault: Fault, cell: Cell) -> bool:
     return any(line.wall > since and line.method != "GET" and cell.first in (line.body or "") for line in arrived)
 
 
-def _missing(fault: Fault, back: Return, cell: Cell) -> list[str]:
+def _missing(fault: Fault, back: Return, cell: Cell, *, keeps_owner: bool) -> list[str]:
     """What the cell was to show beside its zeros."""
     if not fault.wakes:
         return []
     wanted = {"woke": back.woke}
     if fault.is_request:
         wanted["request arrived late"] = back.sent_late or cell.point > 3
+    elif keeps_owner:
+        wanted["goes on as owner"] = not back.was_refused
     else:
         wanted["was refused"] = back.was_refused
         # Before permission nothing was dispatched that it could report on.

@@ -39,18 +39,19 @@ def make_app(told: dict, parking: Parking) -> App:
 
 def note_answers(notes: Notes) -> None:
     """Note what the ledger answers to whatever this process wants to write of a run."""
-    take, note = Execution.take, Execution.note
+    record, note = Execution.record, Execution.note
 
-    def take_and_tell(execution, ticket, answer):
+    async def record_and_tell(execution, moves, observations):
+        answer = await record(execution, moves, observations)
         notes.add(execution.history.run.id, answer.value)
-        return take(execution, ticket, answer)
+        return answer
 
     def note_and_tell(execution, position, conclusion):
         if isinstance(conclusion, Superseded):  # also where it was a token that the ledger refused
             notes.add(execution.history.run.id, conclusion.answer.value)
         note(execution, position, conclusion)
 
-    Execution.take, Execution.note = take_and_tell, note_and_tell
+    Execution.record, Execution.note = record_and_tell, note_and_tell
 
 
 async def work(app: App, told: dict, ended: asyncio.Event) -> None:
