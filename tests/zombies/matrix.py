@@ -110,6 +110,6 @@ LEGEND = (
     "sent late: its request reached the target after its heir had done what it could, or after it was given up",
     "no lease, too late, fenced: its send was refused by lease, deadline or target; that is kept as evidence",
     "replied: the reply that it had got is kept as evidence; refused: it had sent nothing, and the ledger let it not",
-    "in time: nobody had taken over (its request was there before the cut, or a PostgreSQL ledger has its server's clock)",
+    "in time: it still owned its run: nothing of it was cut, or the ledger has its server's clock, which did not jump",
     "-: it was dead",
 )
