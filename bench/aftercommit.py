@@ -32,6 +32,10 @@ class _Prepared:
         self._tell(self._groups, outcomes)
         return outcomes
 
+    def watched(self) -> int | None:
+        """What a loop can watch for the answer."""
+        return self._inner.watched()
+
 
 class AfterCommit:
     """A store for the journal's eyes, which tells after each commit."""

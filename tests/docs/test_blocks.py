@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ PAGES = every_page()
 RUN = [page for page in PAGES if any(block.language in {"python", "console"} for block in blocks(page))]
 CHECKED = [page for page in PAGES if any(block.language == "shell" for block in blocks(page))]
 SECONDS_MAX = 60
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 
 BIN = Path(sys.executable).parent
 
@@ -125,4 +127,5 @@ def check(command: list[str]) -> None:
         targets = re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
         assert {one for one in arguments if "=" not in one} <= {*targets}, f"no such target: {arguments}"
     else:
-        assert command == ["pip", "install", "."], f"what is {program}?"
+        assert command[:2] == ["pip", "install"], f"what is {program}?"
+        assert re.fullmatch(rf"(\.|fencepost)(\[({'|'.join(EXTRAS)})\])?", command[2]), f"what is {command[2]}?"

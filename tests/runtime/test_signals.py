@@ -1,6 +1,10 @@
 """Signals: early, late, twice, of the wrong type, or for nobody; none is lost without a word. Approvals come later."""
 
+import sys
+from contextlib import AsyncExitStack
+
 import pytest
+from pydantic import BaseModel
 
 from fencepost.core.errors import RunFailed, RunNotFound, ValueRefused, VerbRefused, WaitExpired
 from fencepost.core.states import RunState, SignalState
@@ -111,13 +115,67 @@ async def test_a_signal_to_a_run_that_does_not_exist_is_refused(db):
 
 
 @played
-async def test_a_signal_of_another_type_is_refused_and_the_wait_stays(db):
+async def test_a_signal_of_another_type_is_refused_to_its_sender_where_the_wait_and_its_type_are_known(db):
     async with working(db, patient) as app:
         handle = await app.start(patient, id="r")
-        await app.signal("r", "word", 7, id="wrong")
-        await app.signal("r", "word", "right", id="right")
+        await reaches(app, "r", RunState.WAITING)
+        with pytest.raises(VerbRefused, match="signal 'word' is refused") as refused:
+            await app.signal("r", "word", 7, id="s1")
+        assert "nothing was kept" in refused.value.hint
+        assert await states(app, "r") == {}
+        await app.signal("r", "word", "right", id="s1")
         assert await handle.result() == "right"
-        assert await states(app, "r") == {"wrong": SignalState.REFUSED, "right": SignalState.APPLIED}
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["before the wait is reached", "from code that knows no workflow"])
+def test_a_signal_that_nobody_can_judge_yet_is_kept_until_the_worker_refuses_it(db, knows):
+    @played
+    async def play() -> None:
+        async with App(db, workflows=[patient] if knows else []) as sender, App(db, workflows=[patient]) as app:
+            handle = await app.start(patient, id="r")
+            async with AsyncExitStack() as stack:
+                if not knows:
+                    await stack.enter_async_context(app.worker())
+                    await reaches(app, "r", RunState.WAITING)
+                await sender.signal("r", "word", 7, id="wrong")
+                await sender.signal("r", "word", "right", id="right")
+                if knows:
+                    await stack.enter_async_context(app.worker())
+                assert await handle.result() == "right"
+                assert await states(app, "r") == {"wrong": SignalState.REFUSED, "right": SignalState.APPLIED}
+
+    play()
+
+
+class Said(BaseModel):
+    """What a wait takes whose code was changed since."""
+
+    word: str
+
+
+AS_WAITED_FOR = Said
+
+
+@workflow()
+async def reading_what_was_said(run: Run) -> str:
+    return (await run.wait("said", AS_WAITED_FOR)).word
+
+
+@played
+async def test_a_type_of_another_form_than_the_waits_own_judges_nothing(db, monkeypatch):
+    async with working(db, reading_what_was_said) as app:
+        handle = await app.start(reading_what_was_said, id="r")
+        await reaches(app, "r", RunState.WAITING)
+        with pytest.raises(VerbRefused, match="said"):
+            await app.signal("r", "said", {"words": 1})
+
+        class Changed(BaseModel):
+            words: list[str]
+
+        Changed.__qualname__ = "Said"
+        monkeypatch.setattr(sys.modules[__name__], "Said", Changed)
+        await app.signal("r", "said", {"word": "as it was"})
+        assert await handle.result() == "as it was"
 
 
 @played

@@ -8,14 +8,15 @@ import asyncio
 import pytest
 
 from fencepost.core.contract import Retry
-from fencepost.core.errors import RunHeld, StepFailed
+from fencepost.core.errors import RunHeld, StepFailed, StoreFailed
 from fencepost.core.states import OperationState, RunState
-from fencepost.effects.answers import Conflicting, Found, Inconclusive
+from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.declare import effect
 from fencepost.runtime import verbs
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
+from fencepost.store.moves import MoveRun
 from tests.runtime.stage import (
     QUICK,
     Gate,
@@ -237,6 +238,70 @@ async def test_a_worker_that_stops_when_the_budget_is_spent_leaves_the_run_to_a_
     async with working(db, tolerant) as app:
         await reaches(app, "r", RunState.HELD, RunState.SUCCEEDED)
         assert (await app.show("r")).run.state is RunState.HELD
+    assert target.requests == []
+
+
+def dies_before_a_hold(app):
+    """From the commit that holds a run on, nothing of this process reaches the ledger; what was to, is returned."""
+    submit, died = app.host.journal.submit, []
+
+    def dying(group, when_done=None):
+        if died or any(isinstance(move, MoveRun) and move.to == RunState.HELD for move in group.moves):
+            died.append(group)
+            raise StoreFailed("the process dies right before this commit")
+        return submit(group, when_done)
+
+    app.host.journal.submit = dying
+    return died
+
+
+@played
+async def test_a_spent_budget_reaches_nobody_but_a_person_when_the_process_dies_before_the_hold(db):
+    """The failure and the hold are one commit: an heir that found the one without the other would raise it.
+
+    Another lane commits right before, and what is known of the attempts with it.
+    """
+    gate = Gate()
+
+    async def seek(call: Call) -> Found[str] | Absent:
+        await gate.wait()
+        return Absent()
+
+    @effect(on_unknown="hold", name="last", retry=Retry(attempts=1))
+    async def last(call: Call) -> str:
+        with call.sending():
+            raise ConnectionRefusedError("nobody listens")
+
+    @effect(reconcile=seek, attempt_timeout="2s", settle="0s", retry=QUICK, name="sought")
+    async def sought(call: Call) -> str:
+        if call.attempt == 1:
+            raise OSError("lost on its way")
+        return "made"
+
+    @workflow(name="tolerant")
+    async def tolerant(run: Run) -> str:
+        async def first() -> str:
+            try:
+                return await run.do(last())
+            except StepFailed:
+                return await run.do(keyed("instead"))
+
+        return (await run.gather(first(), run.do(sought())))[0]
+
+    async with working(db, tolerant) as app:
+        died = dies_before_a_hold(app)
+        await app.start(tolerant, id="r")
+        await gate.reached.wait()
+        life = app._workers[0]._lives[1]
+        await until(lambda: life.stopped, "the budget to be spent")
+        resting = life.operations["sought"]
+        await until(lambda: app.store.now() > (resting.not_before or 0), "the pause before the next look-up")
+        gate.opened.set()
+        await until(lambda: died, "the process to die")
+    async with working(db, tolerant) as heir:
+        await reaches(heir, "r", RunState.HELD, RunState.SUCCEEDED)
+        assert (await hold(heir, "r"))["reason"] == "budget spent"
+        assert (await operation(heir, "r", "last")).state is OperationState.FAILED
     assert target.requests == []
 
 

@@ -68,7 +68,7 @@ class Cluster:
     def __init__(self, settings: Sequence[str] = ()) -> None:
         self._bin, self._as_user = programs(), unprivileged()
         self.folder = room("fencepost-pg-", self._as_user)
-        self._settings = settings
+        self.settings = list(settings)
         self._server: subprocess.Popen[bytes] | None = None
         try:
             self._run(
@@ -92,7 +92,7 @@ class Cluster:
     def start(self) -> None:
         """Start the server and wait until it takes connections."""
         command = [str(self._bin / "postgres"), "-D", str(self.data), "-k", str(self.folder)]
-        options = ["listen_addresses=", "fsync=on", "max_connections=200", *self._settings]
+        options = ["listen_addresses=", "fsync=on", "max_connections=200", *self.settings]
         log = (self.folder / "log").open("ab")
         with log:
             self._server = subprocess.Popen(

@@ -183,3 +183,17 @@ def test_a_server_that_crashes_again_and_again_loses_and_doubles_nothing(own_ser
     assert len(store.load(run.no).operations) == len(answers)
     journal.close()
     store.close()
+
+
+def test_marks_do_not_pile_up(postgres: Place) -> None:
+    def marks() -> list[tuple[int]]:
+        return postgres.server.ask(f"SELECT at FROM {postgres.schema}.mark")  # noqa: S608 - our own names
+
+    for number in range(10):
+        store = open_store(postgres.url(), clock=lambda at=number: build.NOW + at)
+        store.start_run(build.new_run(f"run-{number}"))
+        store.close()
+    assert marks() == [(build.NOW + 9,)], "the highest stays"
+    store = open_store(postgres.url(), clock=lambda: 0)
+    assert store.latest() == build.NOW + 9
+    store.close()

@@ -10,6 +10,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
 
@@ -73,9 +74,10 @@ class Wire:
         """Let the server see what was held, and hang up after it has had its time."""
         held, self._held = self._held, []
         for server, sent in held:
-            server.sendall(sent)
-            while server.recv(65_536):  # until the server has answered and sees that nobody is there
-                server.shutdown(socket.SHUT_WR)
+            with suppress(OSError):  # the server may have gone meanwhile
+                server.sendall(sent)
+                while server.recv(65_536):  # until the server has answered and sees that nobody is there
+                    server.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         self._closing = True
@@ -95,7 +97,12 @@ class Wire:
                 continue
             self.opened += 1
             server = socket.socket(socket.AF_UNIX)
-            server.connect(self._server)
+            try:
+                server.connect(self._server)
+            except OSError:  # the server is not there just now
+                client.close()
+                server.close()
+                continue
             self._ends += [client, server]
             threading.Thread(target=self._pass_on, args=(client, server), daemon=True).start()
 

@@ -15,7 +15,12 @@ from fencepost.store.groups import KINDS
 from fencepost.store.open import open_store
 from tests.store import build
 
-SCRIPT = "".join(script for _, _, script in queries.migrations("sqlite"))
+SCRIPTS = {
+    dialect: "".join(script for _, _, script in queries.migrations(dialect)) for dialect in ("sqlite", "postgres")
+}
+TABLES = re.findall(r"^CREATE TABLE (\w+)", SCRIPTS["sqlite"], re.MULTILINE)
+
+both = pytest.mark.parametrize("written", SCRIPTS)
 
 LISTS: dict[tuple[str, str], type[StrEnum]] = {
     ("lease", "state"): states.LeaseState,
@@ -28,25 +33,68 @@ LISTS: dict[tuple[str, str], type[StrEnum]] = {
 }
 
 
-def table(name: str) -> str:
-    found = re.search(rf"CREATE TABLE {name} \((.*?)^\) STRICT", SCRIPT, re.DOTALL | re.MULTILINE)
+def table(written: str, name: str) -> str:
+    found = re.search(
+        rf"CREATE TABLE (?:fencepost\.)?{name} \((.*?)^\)[^\n]*;", SCRIPTS[written], re.DOTALL | re.MULTILINE
+    )
     assert found is not None
     return found[1]
 
 
+def checks(text: str) -> list[str]:
+    """What the CHECKs of a table say, comments and line breaks aside."""
+    text, found, start = " ".join(re.sub(r"--[^\n]*", "", text).split()), [], 0
+    while (start := text.find("CHECK (", start)) >= 0:
+        end = depth = start + len("CHECK (")
+        depth = 1
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        found.append(re.sub(r"\s*([()=])\s*", r"\1", text[start:end]))
+        start = end
+    return found
+
+
+def columns(text: str) -> list[str]:
+    return re.findall(r"^    (?!CHECK|PRIMARY|UNIQUE|--)([a-z_]+) ", text, re.MULTILINE)
+
+
+@both
 @pytest.mark.parametrize(("name", "column"), LISTS)
-def test_the_states_of_a_column_are_those_of_core(name: str, column: str) -> None:
-    found = re.search(
-        rf"^    {column} TEXT(?: NOT NULL)?.*?CHECK \({column} IN \((.*?)\)\)", table(name), re.DOTALL | re.MULTILINE
-    )
-    assert found is not None
-    assert set(re.findall(r"'([^']*)'", found[1])) == set(LISTS[name, column])
+def test_the_states_of_a_column_are_those_of_core(written: str, name: str, column: str) -> None:
+    (found,) = [check for check in checks(table(written, name)) if check.startswith(f"CHECK({column} IN(")]
+    assert set(re.findall(r"'([^']*)'", found)) == set(LISTS[name, column])
 
 
-def test_the_final_states_of_a_run_are_those_of_core() -> None:
-    found = re.search(r"CHECK \(\(state IN \((.*?)\)\) = \(ended_at IS NOT NULL\)\)", table("run"), re.DOTALL)
-    assert found is not None
-    assert set(re.findall(r"'([^']*)'", found[1])) == states.FINAL_RUN_STATES
+@both
+def test_the_final_states_of_a_run_are_those_of_core(written: str) -> None:
+    (found,) = [
+        check for check in checks(table(written, "run")) if "=(ended_at IS NOT NULL)" in check.replace(" =", "=")
+    ]
+    assert set(re.findall(r"'([^']*)'", found)) == states.FINAL_RUN_STATES
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_both_databases_hold_the_same_columns_and_state_the_same_invariants(name: str) -> None:
+    ours, theirs = table("sqlite", name), table("postgres", name)
+
+    # Where SQLite has a row's own number, PostgreSQL has one that tells in which order rows came.
+    assert [column for column in columns(theirs) if column != "no"] == [c for c in columns(ours) if c != "no"]
+    assert sorted(checks(theirs)) == sorted(checks(ours))
+    assert theirs.count("PRIMARY KEY") == ours.count("PRIMARY KEY")
+    assert theirs.count("REFERENCES") == ours.count("REFERENCES")
+    assert theirs.count("UNIQUE") == ours.count("UNIQUE") + (name == "audit")
+
+
+def test_both_databases_know_the_same_queries() -> None:
+    """But for copying from one to the other, and for what only several writers at a time need."""
+
+    def names(dialect: str) -> set[str]:
+        folder = Path(queries.__file__).parent / "sql" / dialect
+        files = [file for file in folder.glob("*.sql") if file.name not in ("copy.sql", "server.sql")]
+        return {name for file in files for name in queries.read(file.read_text("utf-8"))}
+
+    assert names("postgres") == names("sqlite")
 
 
 @pytest.mark.parametrize("name", ["observation", "audit"])
@@ -64,8 +112,9 @@ def test_what_was_seen_and_who_did_what_cannot_be_changed(tmp_path: Path, name: 
     inside.close()
 
 
-def test_every_index_has_a_sentence_beside_it() -> None:
-    lines = SCRIPT.splitlines()
+@both
+def test_every_index_has_a_sentence_beside_it(written: str) -> None:
+    lines = SCRIPTS[written].splitlines()
     for number, line in enumerate(lines):
         if line.startswith(("CREATE INDEX", "CREATE TABLE")):
             assert lines[number - 1].startswith("-- "), line
@@ -81,20 +130,27 @@ def test_every_query_has_a_purpose_and_is_valid_sql(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_every_query_is_used() -> None:
+@both
+def test_every_query_is_used(written: str) -> None:
     folder = Path(queries.__file__).parent
     source = "".join(file.read_text("utf-8") for file in folder.glob("*.py"))
-    assert [name for name in queries.load("sqlite") if f'"{name}"' not in source] == []
+
+    def is_used(name: str) -> bool:
+        """By its whole name, or by what stands before a table's: `f"copy_{table}"`."""
+        return f'"{name}"' in source or f'f"{name.partition("_")[0]}_{{' in source
+
+    assert [name for name in queries.load(written) if not is_used(name)] == []
 
 
-def test_every_update_of_a_move_names_state_and_generation() -> None:
-    loaded = queries.load("sqlite")
+@both
+def test_every_update_of_a_move_names_state_and_generation(written: str) -> None:
+    loaded = queries.load(written)
     for _, name in KINDS:
         statement = loaded[name].statement
-        if statement.startswith("UPDATE"):
-            guard = statement.rpartition(" WHERE run")[2] or statement.rpartition(" WHERE no")[2]
-            assert "generation" in guard, name
-            assert "state" in guard or "outcome" in guard, name
+        if "UPDATE" in statement:
+            guard = re.split(r"WHERE (?:\w+\.)?(?:run|no) = ", statement)[-2:]
+            assert "generation" in " ".join(guard), name
+            assert "state" in statement.rpartition(" SET ")[2] or "outcome" in statement, name
 
 
 def test_claims_read_no_table_from_end_to_end(tmp_path: Path) -> None:
@@ -109,10 +165,11 @@ def test_claims_read_no_table_from_end_to_end(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_the_base_of_an_epoch_is_cores() -> None:
+@both
+def test_the_base_of_an_epoch_is_cores(written: str) -> None:
     written = [
         text
-        for query in queries.load("sqlite").values()
+        for query in queries.load(written).values()
         for text in re.findall(r"max\(number\) \* (\d+)", query.statement)
     ]
     assert {int(text) for text in written} == {GENERATIONS_PER_SECOND}

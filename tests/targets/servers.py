@@ -42,6 +42,7 @@ def served(state: State) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def _answer(self):
             body = self.rfile.read(int(self.headers.get("content-length", 0)))

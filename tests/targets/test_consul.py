@@ -7,7 +7,7 @@ import pytest
 
 from fencepost import FenceRefused, Transient, Unresolved
 from fencepost.targets import ConsulFence
-from tests.targets.servers import Consul, served
+from tests.targets.servers import Consul, Response, served
 
 
 @pytest.fixture
@@ -57,4 +57,15 @@ def test_a_refusal_beside_ones_own_token_proves_nothing(fence, consul, monkeypat
     monkeypatch.setattr(consul, "_refusal", lambda **_: "failed to set key, index is stale")
 
     with pytest.raises(Unresolved, match="an earlier copy"):
+        fence.write("plan", 2, fence.set("plan", b"one"))
+
+
+def test_a_refusal_whose_reason_cannot_be_read_proves_nothing(fence, consul, monkeypatch):
+    def refuse(**_):
+        monkeypatch.setattr(consul, "_get", lambda _: Response(500))
+        return "failed to set key, index is stale"
+
+    monkeypatch.setattr(consul, "_refusal", refuse)
+
+    with pytest.raises(Unresolved, match="could not be read"):
         fence.write("plan", 2, fence.set("plan", b"one"))

@@ -187,10 +187,14 @@ class Entry:
             )
         ]
 
-    def settle(self, proofs: list[Proof], now: int, *, retryable: bool, outcome: Result = _NOTHING) -> list[Move]:
+    def settle(
+        self, proofs: list[Proof], now: int, *, retryable: bool, outcome: Result = _NOTHING, gives_up: bool = True
+    ) -> list[Move]:
         """Take in evidence about attempts and fold; returns the moves, the operation's own last.
 
-        `retryable`: the error, if any, is worth another attempt. Contradictory evidence raises the conflict flag.
+        `retryable`: the error, if any, is worth another attempt. `gives_up`: it has failed if the budget allows none;
+        else it is reserved, and whoever leads it gives it up with the hold of its run. Contradictory evidence raises
+        the conflict flag.
         """
         operation = self.operation
         moves: list[Move] = []
@@ -205,18 +209,18 @@ class Entry:
         folded = fold([attempt.outcome for attempt in operation.attempts])
         if contradicted or folded.conflict:
             return [*moves, *self.raise_conflict(now, outcome)]
-        again = retryable and may_try_again(operation, self.contract, now)
+        again = retryable and (not gives_up or may_try_again(operation, self.contract, now))
         event = operation_event(folded, may_go_again=again)
         if OPERATION.allows(operation.state, event):
             moves.append(self.move(event, now, outcome))
         return moves
 
-    def prove_absent(self, evidence: str, now: int) -> list[Move]:
+    def prove_absent(self, evidence: str, now: int, *, gives_up: bool = True) -> list[Move]:
         """An accepted absence: every unresolved attempt is proved not applied (`protocol` C2)."""
         proofs = [
             Proof(attempt.number, Outcome.NOT_APPLIED, evidence) for attempt in unresolved_attempts(self.operation)
         ]
-        return self.settle(proofs, now, retryable=True)
+        return self.settle(proofs, now, retryable=True, gives_up=gives_up)
 
     def prove_happened(self, evidence: str, now: int, outcome: Result) -> list[Move]:
         """Evidence that the effect is there, whichever attempt brought it; the last unresolved one is credited."""

@@ -128,11 +128,16 @@ class Later(Conclusion):
 
 @dataclass(slots=True)
 class Stopped(Conclusion):
-    """The run must be held for a person; `at` is the position of the operation, if not the one that was led."""
+    """The run must be held for a person; `at` is the position of the operation, if not the one that was led.
+
+    `with_hold` are moves that must not be in the ledger without the hold: an operation whose budget is spent has failed
+    for a person to see, and whoever found it failed after a crash would hand its error to the workflow.
+    """
 
     reason: str = ""
     detail: str = ""
     at: str = ""
+    with_hold: list[Move] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -197,7 +202,7 @@ class Performance:
                 case Dispatch():
                     concluded = yield from self._dispatch()
                 case Disprove():
-                    concluded = self._absent(NOT_COMMITTED, self.clock.now())
+                    self.moves += entry.prove_absent(NOT_COMMITTED, self.clock.now(), gives_up=False)
                 case LookUp(raise_fence=raise_fence):
                     concluded = yield from self._look_up(raise_fence=raise_fence)
                 case Pause(until=until, why=why, owning=owning):
@@ -206,8 +211,8 @@ class Performance:
                 case Hold(reason=reason):
                     return Stopped(self._flush(), self._seen(), reason.value, self._last_words())
                 case GiveUp():
-                    self.moves.append(entry.move(OperationEvent.REFUSE, self.clock.now()))
-                    return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words())
+                    failed = entry.move(OperationEvent.REFUSE, self.clock.now())
+                    return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words(), with_hold=[failed])
                 case _:
                     return (yield from self._recorded())
             if concluded is not None:
@@ -304,7 +309,7 @@ class Performance:
             error=record.as_text(), reference=sent.reference, not_before=now + self._pause(reading.retry_after)
         )
         proof = Proof(number, reading.outcome, sent.evidence, sent.sends)
-        self.moves += self.entry.settle([proof], now, retryable=reading.retryable, outcome=outcome)
+        self.moves += self.entry.settle([proof], now, retryable=reading.retryable, outcome=outcome, gives_up=False)
         if sent.replayed or reading.outcome is Outcome.UNRESOLVED:
             kind = REPLAYED_FAILURE if sent.replayed else IN_PROGRESS if reading.in_progress else REPLY
             self.observations.append(self.entry.observe(Observation(kind, None, sent.evidence, now, attempt=number)))
@@ -312,11 +317,7 @@ class Performance:
         if state is OperationState.UNKNOWN and reading.outcome is Outcome.NOT_APPLIED and not reading.retryable:
             # The refusal says nothing of the earlier attempt, and the same again would be refused the same way.
             return Stopped(self._flush(), self._seen(), HoldReason.REFUSED.value, self._last_words())
-        if state is not OperationState.FAILED:
-            return None
-        if reading.retryable:
-            return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words())
-        return self._raised(record, now)
+        return self._raised(record, now) if state is OperationState.FAILED else None
 
     def _raised(self, record: ErrorRecord, now: int) -> Concluded:
         """The operation has failed for good: its error is delivered in the same commit."""
@@ -344,19 +345,12 @@ class Performance:
                 return self._found(answer, evidence, now)
             case Absent():
                 if absence_is_proof(entry.operation, entry.contract, began):
-                    return self._absent(evidence, now)
+                    self.moves += entry.prove_absent(evidence, now, gives_up=False)
             case Conflicting():
                 self.moves += entry.raise_conflict(now)
             case Inconclusive():
                 self.moves.append(entry.postpone(now + self._pause(None), now))
         return None
-
-    def _absent(self, evidence: str, now: int) -> Conclusion | None:
-        """Every attempt is proved not applied: go again, or have the run held if the budget is spent (A7)."""
-        self.moves += self.entry.prove_absent(evidence, now)
-        if self.entry.operation.state is not OperationState.FAILED:
-            return None
-        return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words())
 
     def _found(self, found: Found[Any], evidence: str, now: int) -> Conclusion:
         try:

@@ -38,6 +38,7 @@ from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.starting import Starts
+from fencepost.runtime.taken import require_fit
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.api import NewRun, RunFilter
@@ -265,7 +266,8 @@ class App:
 
         Raises:
             RunNotFound: no run has this id; start it first.
-            VerbRefused: the run does not wait for this any more, or the id came before with another value.
+            VerbRefused: the run does not wait for this any more, or the id came before with another value, or the wait
+                is open and known in this process to take another type.
         """
         door: Door = Door(Any if value is None else type(value), where=f"signal {name}")
         payload = door.encode(value)
@@ -279,7 +281,7 @@ class App:
             sender=sender,
             fingerprint=digest_text(payload.encode()),
         )
-        kept = await asyncio.to_thread(store.signal, self.namespace, run_id, wanted)
+        kept = await asyncio.to_thread(self._keep_signal, run_id, wanted)
         for worker in self._workers:
             worker.wake()
         if kept.state is SignalState.REFUSED:
@@ -289,6 +291,12 @@ class App:
                 f"signal id {kept.id!r} came before with another name or value", ids={"run": run_id, "signal": kept.id}
             )
         return kept
+
+    def _keep_signal(self, run_id: str, signal: Signal) -> Signal:
+        run = self.store.find(self.namespace, run_id)
+        if run is not None and (run.workflow, run.workflow_version) in self.workflows:
+            require_fit(self.store.load(run.no), signal)
+        return self.store.signal(self.namespace, run_id, signal)
 
     # -- what a person may do ------------------------------------------------------------------------------------
 
@@ -405,6 +413,7 @@ class App:
 
         Raises:
             Misuse: this app has a worker already; two would share a lease, and each believe the other's runs its own.
+            DeclarationError: a worker with a larger margin works on the same ledger.
             StoreUnavailable: the ledger refuses the worker's lease; after a failed sync also on the way out.
         """
         if self._workers:

@@ -35,7 +35,7 @@ async def close(execution: Execution) -> None:
         return
     move = _last_move(execution)
     execution.positions.refuse_unwanted(execution.host.store.now(), ended=move.ended_at is not None)
-    answer = await execution.record([*execution.positions.flush(), move], [])
+    answer = await execution.record([*execution.positions.flush(), *execution.with_hold, move], [])
     if answer is Answer.MOVED:
         _leave(execution.history.run, move)
 

@@ -98,6 +98,8 @@ async def _compensate_one(execution: Execution, operation: Operation) -> Compens
         if isinstance(conclusion, Later | Superseded):
             return conclusion
         execution.moves += conclusion.moves
+        if isinstance(conclusion, Stopped):
+            execution.moves += conclusion.with_hold  # the run is not held: the report shows that it failed
         execution.observations += conclusion.observations
         known = execution.operations[position]
         if isinstance(conclusion, Stopped) and known.state not in (OperationState.SUCCEEDED, OperationState.FAILED):

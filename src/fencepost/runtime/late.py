@@ -99,7 +99,7 @@ def _settle(entry: Entry, report: Report, now: int, *, own: bool) -> list[Move]:
     if operation.state is OperationState.UNKNOWN or own:
         outcome = Result(result=report.result, reference=report.reference)
         proof = Proof(report.attempt, report.outcome, report.evidence)
-        return entry.settle([proof], now, retryable=True, outcome=outcome)
+        return entry.settle([proof], now, retryable=True, outcome=outcome, gives_up=False)
     if known is not Outcome.UNRESOLVED and OPERATION.allows(operation.state, OperationEvent.CONTRADICT):
         return entry.raise_conflict(now)
     return []

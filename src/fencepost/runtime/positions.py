@@ -19,6 +19,7 @@ from fencepost.core.transitions import SIGNAL, STEP, SignalEvent, StepEvent
 from fencepost.core.waits import Expired, Satisfied, due, refusal, wake_at
 from fencepost.effects.entry import Owner
 from fencepost.runtime.run import EXPIRED, WaitSpec
+from fencepost.runtime.taken import described
 from fencepost.store.moves import Move, MoveSignal, MoveStep, OpenStep
 
 
@@ -62,7 +63,8 @@ class Positions:
             assert isinstance(spec, WaitSpec), "the facade hands in its own specs"
             self._specs[ask.position] = spec
             if ask.position not in self.steps:
-                detail = canonical({"within": spec.within, "allows": spec.allows, "many": spec.many})
+                said = {"within": spec.within, "allows": spec.allows, "many": spec.many, "takes": described(spec.kind)}
+                detail = canonical(said)
                 due_at = None if spec.within is None else now + spec.within
                 self._open(_step(ask, now, detail=detail, due_at=due_at))
         elif isinstance(ask, SleepAsk) and ask.position not in self.steps:

@@ -16,10 +16,12 @@ from itertools import takewhile
 from fencepost.core.contract import Contract
 from fencepost.core.errors import MovesRefused, StoreUnavailable
 from fencepost.core.records import Run
+from fencepost.core.states import OperationState
+from fencepost.core.transitions import OperationEvent
 from fencepost.runtime.late import reports_in, take_in
 from fencepost.store.api import Answer, Group, Store
 from fencepost.store.journal import Journal
-from fencepost.store.moves import DispatchOperation, Move, MoveRun, NewAttempt, NewOperation
+from fencepost.store.moves import DispatchOperation, Move, MoveOperation, MoveRun, NewAttempt, NewOperation
 
 _NAMED_MAX = 5
 """So many refused moves are named to a person; the first of them is most often the one."""
@@ -89,7 +91,14 @@ def _first_of(groups: list[Group]) -> Iterator[Group]:
 
 def results_in(group: Group) -> list[Move]:
     """What a group had to say before the first thing that it wanted to begin: it may stand without the rest."""
-    return list(takewhile(lambda move: not isinstance(move, _BEGINNINGS), group.moves))
+    return list(takewhile(lambda move: not (isinstance(move, _BEGINNINGS) or _gives_up(move)), group.moves))
+
+
+def _gives_up(move: Move) -> bool:
+    """Whether it belongs to the hold that comes after it (`perform.Stopped.with_hold`)."""
+    if not isinstance(move, MoveOperation):
+        return False
+    return move.expected == OperationState.RESERVED and move.event == OperationEvent.REFUSE
 
 
 def _named(move: Move) -> str:

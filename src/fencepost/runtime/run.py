@@ -33,7 +33,7 @@ Duration = str | timedelta
 class WaitSpec(Generic[R]):
     """What a wait accepts: the type of its signals, how long, and the digest of the call that it allows."""
 
-    __slots__ = ("allows", "door", "fingerprint", "many", "name", "within")
+    __slots__ = ("allows", "door", "fingerprint", "kind", "many", "name", "within")
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class WaitSpec(Generic[R]):
         many: bool,
     ) -> None:
         self.name = name
+        self.kind = kind
         self.door = Door(kind, where=f"signal {name}")
         self.within = within
         self.allows = allows

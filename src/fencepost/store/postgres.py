@@ -16,15 +16,15 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from fencepost.core.errors import StoreUnavailable
-from fencepost.store import faultpoints, rows
+from fencepost.store import faultpoints, postgres_listener, rows
 from fencepost.store.api import Group, NewRun, Started
 from fencepost.store.changes import Changes
 from fencepost.store.groups import Outcome
 from fencepost.store.moves import Move, Observe
 from fencepost.store.postgres_batch import Writer
-from fencepost.store.postgres_commit import BEGIN, COMMIT, Again, Commits, Doubt, Prepared
+from fencepost.store.postgres_commit import BEGIN, CHANNEL, COMMIT, Again, Commits, Doubt, Prepared
 from fencepost.store.postgres_connection import Encoded, PostgresConnection, PostgresError, Step
-from fencepost.store.postgres_listener import Ear, Heard, Listener
+from fencepost.store.postgres_listener import Heard, Listener
 from fencepost.store.postgres_pool import Pool
 from fencepost.store.queries import Query, Row
 from fencepost.store.server_clock import ServerClock, boot_time
@@ -67,7 +67,8 @@ class PostgresStore(Verbs):
         self._pool = Pool(connect, size=connections - listens, ledger=ledger)
         self._commits = Commits(self._pool, queries, server_clock, now=self.now, schema=schema, ledger=ledger)
         self._writer = Writer(queries)
-        self._listener = Listener(connect, self._ear()) if listens else None
+        listen = queries["listen"].statement
+        self._listener = Listener(connect, listen=listen, change=schema, say=self._say) if listens else None
         limit = f"{patience:g}s"
         self._begin: list[Encoded] = [BEGIN, (queries["patience_of_work"].statement, [limit.encode()])]
         self._ask_the_time()
@@ -86,15 +87,17 @@ class PostgresStore(Verbs):
         """See `Store.changes`. Writes of this process count too."""
         return Heard(self._listener, told)
 
-    def _ear(self) -> Ear:
-        statements = {name: query.statement for name, query in self.queries.items()}
-        return Ear(
-            listen=statements["listen"],
-            tell=statements["tell_others"],
-            ask_the_time=statements["latest_time"],
-            schema=self.schema,
-            learn=self._commits.learn,
-        )
+    def _say(self, message: str) -> None:
+        """Send a message to those who listen, and read the clock along."""
+        spoken = {"channel": CHANNEL, "message": message}
+        before = boot_time()
+        try:
+            with self._borrowed() as connection:
+                steps = [_step(self.queries, "latest_time", {}), _step(self.queries, "tell_others", spoken)]
+                found = connection.run(steps, patience=postgres_listener.ANSWER_WITHIN)
+        except Again as again:
+            raise again.error from again
+        self._commits.learn(found[0].rows[0], before)
 
     @whole
     def _ask_the_time(self) -> None:
@@ -239,7 +242,7 @@ class PostgresStore(Verbs):
         """See `Store.close`."""
         if self._listener is not None:
             self._listener.close()
-        self._pool.close()
+        self._pool.close(self._commits.farewell)
 
 
 class _PostgresStatements(Statements):

@@ -186,6 +186,11 @@ class PostgresConnection:
         return not self.closed and self._inner.transaction_status != _IDLE
 
     @property
+    def is_sent(self) -> bool:
+        """Whether everything that was to be sent has left this process."""
+        return self._inner.flush() == 0
+
+    @property
     def is_quiet(self) -> bool:
         """Whether it waits for no answer."""
         return not self._sent
@@ -267,6 +272,9 @@ class PostgresConnection:
 
     def _take(self, result: PGresult | None) -> None:
         if result is None:
+            if not self._sent:
+                # The server said why it ends the connection, and nothing after it: what it has done is not known.
+                raise self._lost(self._refusal or ConnectionError("the server ended the connection"))
             self._sent.popleft()  # the end of one statement's answers
         elif result.status in (_COMMAND_OK, _TUPLES_OK):
             if self._sent[0]:
@@ -285,11 +293,8 @@ class PostgresConnection:
         return results
 
     def _wait(self, until: float, events: int) -> bool:
-        left = until - time.monotonic()
-        if left <= 0:
-            return False
         self._poll.modify(self._inner.socket, events)
-        return bool(self._poll.poll(left * 1000))
+        return bool(self._poll.poll(max(0.0, until - time.monotonic()) * 1000))
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Hears what other processes tell with NOTIFY, on a connection of its own, and proves again and again that it hears.
 
-A connection can die without a word: a cable, a firewall, a pooler that never passes anything on. So the listener sends
-itself a message every few seconds, which must come back on the same way. While none has, `Heard` looks more often
-itself: what is told is a hint, and the ledger is looked at anyway. The same round trip brings the server's clock.
+A connection can die without a word: a cable, a firewall, a pooler that passes nothing on. So a message is sent on
+another connection every few seconds, and must come in on this one. While none does, `Heard` looks more often itself:
+what is told is a hint, and the ledger is looked at anyway.
 
 Who tells, and when, is `postgres_commit`'s and `verbs`'s matter; what a worker does with it, the worker's.
 """
@@ -17,17 +17,15 @@ import time
 from collections.abc import Callable
 from secrets import token_hex
 
-from fencepost.store.postgres_connection import PostgresConnection, PostgresError
-from fencepost.store.queries import Row
-from fencepost.store.server_clock import boot_time
+from fencepost.store.postgres_connection import LOST, PostgresConnection, PostgresError
 
 _log = logging.getLogger(__name__)
 
 PROOF_EVERY = 10.0
-"""Seconds between two messages of a listener to itself."""
+"""Seconds between two messages that must be heard."""
 
 ANSWER_WITHIN = 5.0
-"""Seconds after which a message that has not come back means that nothing does."""
+"""Seconds after which a message that was not heard means that nothing is."""
 
 _RETRY_FIRST, _RETRY_MAX = 0.1, 5.0  # seconds between two attempts to connect
 
@@ -35,19 +33,24 @@ _RETRY_FIRST, _RETRY_MAX = 0.1, 5.0  # seconds between two attempts to connect
 class Listener:
     """One process's ear, with a thread that starts with the first `hear`.
 
-    `ask` runs the three statements of an ear on a connection: see `Ear`.
+    `listen` is the statement that begins to listen, `change` the message of somebody who has changed this ledger, and
+    `say` sends another message on another connection; it raises `FencepostError` when it cannot.
     """
 
-    def __init__(self, connect: Callable[[], PostgresConnection], ear: Ear) -> None:
+    def __init__(
+        self, connect: Callable[[], PostgresConnection], *, listen: str, change: str, say: Callable[[str], None]
+    ) -> None:
         self._connect = connect
-        self._ear = ear
+        self._statement = listen
+        self._change = change
+        self._say = say
         self._told: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closing = False
         self._waker, self._wakes = socket.socketpair()
         self.hears = False
-        """Whether the last message to itself came back."""
+        """Whether the last proof came in."""
 
     def hear(self, told: Callable[[], None]) -> None:
         """Call `told`, on the listener's thread, whenever something may have changed."""
@@ -76,51 +79,51 @@ class Listener:
     def _run(self) -> None:
         pause = _RETRY_FIRST
         while not self._closing:
+            has_heard = False
             try:
                 connection = self._connect()
                 try:
-                    self._listen(connection)
+                    has_heard = self._listen(connection)
                 finally:
                     connection.close()
-                pause = _RETRY_FIRST
-            except PostgresError as error:
-                _log.warning("this process does not hear of changes, and looks instead: %s", error)
-                if self.hears:
-                    pause = _RETRY_FIRST
+            except Exception as error:  # noqa: BLE001 - whatever it is, this process must hear again
+                has_heard = self.hears
+                if has_heard or pause == _RETRY_FIRST:
+                    _log.warning("this process does not hear of changes, and looks for them: %s", error)
             self.hears = False
-            self._sleep(pause)
-            pause = min(pause * 2, _RETRY_MAX)
+            pause = _RETRY_FIRST if has_heard else min(pause * 2, _RETRY_MAX)
+            self._wait(self._wakes, seconds=pause)
 
-    def _listen(self, connection: PostgresConnection) -> None:
-        self._ear.open(connection)
+    def _listen(self, connection: PostgresConnection) -> bool:
+        """Hear until told to close; raises `PostgresError` or `FencepostError` when nothing is heard any more."""
+        connection.execute(self._statement)
         # Whatever was told while nobody listened.
         self._tell()
         while not self._closing:
-            proof = token_hex(8)
-            self._ear.prove(connection, proof)
-            sent, proved = time.monotonic(), False
-            while not self._closing and (now := time.monotonic()) < sent + PROOF_EVERY:
-                if not proved and now > sent + ANSWER_WITHIN:
-                    self.hears = False
-                proved = self._take(connection, proof, proved=proved)
-                self.hears = self.hears or proved
-                self._wait(connection, sent + (PROOF_EVERY if proved else ANSWER_WITHIN) - now)
+            proof = f"{self._change} {token_hex(8)}"
+            self._say(proof)
+            if not self._hear_until(connection, proof, seconds=ANSWER_WITHIN):
+                raise PostgresError(LOST, "a message to ourselves was not passed on")
+            self.hears = True
+            self._hear_until(connection, None, seconds=PROOF_EVERY)
+        return self.hears
 
-    def _take(self, connection: PostgresConnection, proof: str, *, proved: bool) -> bool:
-        messages = connection.notices()
-        if any(self._ear.is_change(message) for message in messages):
-            self._tell()
-        return proved or any(self._ear.is_proof(message, proof) for message in messages)
+    def _hear_until(self, connection: PostgresConnection, proof: str | None, *, seconds: float) -> bool:
+        """Pass on what is told, for so many seconds or until the proof has come in, or all is to end: then True."""
+        until = time.monotonic() + seconds
+        while not self._closing and (left := until - time.monotonic()) > 0:
+            messages = connection.notices()
+            if self._change in messages:
+                self._tell()
+            if proof in messages:
+                return True
+            self._wait(self._wakes, connection, seconds=left)
+        return self._closing
 
-    def _wait(self, connection: PostgresConnection, seconds: float) -> None:
+    def _wait(self, *ends: socket.socket | PostgresConnection, seconds: float) -> None:
         waiting = select.poll()
-        waiting.register(connection.fileno(), select.POLLIN)
-        waiting.register(self._wakes, select.POLLIN)
-        waiting.poll(max(1.0, seconds * 1000))
-
-    def _sleep(self, seconds: float) -> None:
-        waiting = select.poll()
-        waiting.register(self._wakes, select.POLLIN)
+        for end in ends:
+            waiting.register(end.fileno(), select.POLLIN)
         waiting.poll(seconds * 1000)
 
     def _tell(self) -> None:
@@ -128,38 +131,6 @@ class Listener:
             told = list(self._told)
         for call in told:
             call()
-
-
-class Ear:
-    """The statements of a listener: what is said on its connection, and which messages are what."""
-
-    def __init__(
-        self, *, listen: str, tell: str, ask_the_time: str, schema: str, learn: Callable[[Row, int], None]
-    ) -> None:
-        self._listen = listen
-        self._tell_others = tell
-        self._ask_the_time = ask_the_time
-        self._schema = schema
-        self._learn = learn
-
-    def open(self, connection: PostgresConnection) -> None:
-        """Begin to listen."""
-        connection.execute(self._listen)
-
-    def prove(self, connection: PostgresConnection, proof: str) -> None:
-        """Send a message that must come back, and read the clock."""
-        before = boot_time()
-        message = ("fencepost", f"{self._schema} {proof}")
-        found = connection.run([(self._ask_the_time, ()), (self._tell_others, message)], patience=ANSWER_WITHIN)
-        self._learn(found[0].rows[0], before)
-
-    def is_change(self, message: str) -> bool:
-        """Whether somebody has changed this ledger."""
-        return message == self._schema
-
-    def is_proof(self, message: str, proof: str) -> bool:
-        """Whether this is the message that was to come back."""
-        return message == f"{self._schema} {proof}"
 
 
 class Heard:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from fencepost.core.duration import DAY
 from fencepost.core.errors import ForeignDatabase, StoreUnavailable
 from fencepost.store import queries
 from fencepost.store.postgres import PostgresStore
@@ -29,6 +30,9 @@ VERSION_MIN = 130_000
 
 _CONNECT_WITHIN = 5.0  # seconds
 
+# What became of a commit is asked within seconds; marks of connections that were lost are kept for a day.
+_MARKS_KEPT = DAY
+
 
 def open_postgres(url: str, *, clock: Callable[[], int] | None, patience: float, probe: Probe | None) -> PostgresStore:
     """Open the ledger at `url`; creates its schema if it is missing. See `open_store`.
@@ -43,6 +47,8 @@ def open_postgres(url: str, *, clock: Callable[[], int] | None, patience: float,
         try:
             check_settings(first, named, place.name)
             migrate(first, named, place)
+            forget = named["forget_marks"]
+            first.run([BEGIN, (forget.statement, forget.bind(age=_MARKS_KEPT)), COMMIT])
         finally:
             first.close()
     except PostgresError as error:

@@ -65,19 +65,21 @@ class Pool:
         else:
             self._returned(connection)
 
-    def drop_free(self) -> None:
+    def drop_free(self, farewell: Callable[[PostgresConnection], None] | None = None) -> None:
         """Close those that nobody uses."""
         with self._changed:
             free, self._free = self._free, []
         for connection in free:
+            if farewell is not None:
+                farewell(connection)
             connection.close()
 
-    def close(self) -> None:
-        """Close those that nobody uses now, and the others when they are given back."""
+    def close(self, farewell: Callable[[PostgresConnection], None]) -> None:
+        """Close those that nobody uses now, after a last word, and the others when they are given back."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        self.drop_free()
+        self.drop_free(farewell)
 
     def _returned(self, connection: PostgresConnection | None) -> None:
         with self._changed:

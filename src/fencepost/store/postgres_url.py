@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from fencepost.core.errors import Misuse, StoreUnavailable
 from fencepost.store.queries import SCHEMA
@@ -59,15 +59,14 @@ def is_postgres(url: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    """A url as it may be shown; libpq finds the password elsewhere then, or asks nobody for it."""
+    """A url as it may be shown; libpq finds the password elsewhere then."""
     if not is_postgres(url):
         return url
     plain, mark, query = url.partition("?")
     scheme, _, rest = plain.partition("://")
-    authority, slash, path = rest.partition("/")
-    account, at, servers = authority.rpartition("@")
+    account, at, place = rest.rpartition("@")
     parameters = "&".join(one for one in query.split("&") if not one.lower().startswith(_SECRET))
-    return f"{scheme}://{account.partition(':')[0]}{at}{servers}{slash}{path}{mark if parameters else ''}{parameters}"
+    return f"{scheme}://{account.partition(':')[0]}{at}{place}{mark if parameters else ''}{parameters}"
 
 
 def place_of(url: str) -> Place:
@@ -91,16 +90,17 @@ def place_of(url: str) -> Place:
 
 def _parted(url: str) -> tuple[str, dict[str, str]]:
     """The url without what is Fencepost's, and that."""
-    if "[" not in url and any(map(str.isspace, url)):
+    plain, _, query = url.partition("?")
+    # What stands before the last @ is an account: a / in it would make a host and a port of name and password.
+    account, at, _ = plain.partition("://")[2].rpartition("@")
+    if any(map(str.isspace, url)) or (at and "/" in account):
         raise _unreadable()
     try:
-        parts = urlsplit(url)
-        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        given = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError:
         raise _unreadable() from None
     ours = {name: value for name, value in given if name in _OURS}
     theirs = urlencode([pair for pair in given if pair[0] not in _OURS], quote_via=quote)
-    plain, _, _ = url.partition("?")
     return f"{plain}?{theirs}" if theirs else plain, ours
 
 

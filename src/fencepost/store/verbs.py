@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import LeaseLost, NotOwner, RunNotFound
+from fencepost.core.poison import fitting
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
@@ -131,10 +132,11 @@ class Verbs(ABC):
     @whole
     def begin_epoch(self, audit: Callable[[Epoch], Audit]) -> Epoch:
         """See `Store.begin_epoch`."""
-        now, lost_from = self.now(), self.latest()
+        now = self.now()
         with self._writing() as work:
             work.lock("lock_every_run")
-            work.change("begin_epoch", now=now, lost_from=min(now, lost_from))
+            last = int(work.execute("last_trace")[0][0])
+            work.change("begin_epoch", now=now, lost_from=min(now, last))
             for statement in ("raise_generations", "raise_tokens"):
                 work.change(statement)
             work.change("expire_all_leases", now=now)
@@ -185,8 +187,9 @@ class Verbs(ABC):
 
     @whole
     def claim(
-        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int
-    ) -> list[Run]:
+        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
+        suspects: int | None = None,
+    ) -> list[Run]:  # fmt: skip
         """See `Store.claim`. Raises `LeaseLost` when the claimer's own lease is over."""
         due = self.next_wake(workflows, namespace=namespace, margin=margin)
         if due is None or due > now or limit < 1:
@@ -197,7 +200,7 @@ class Verbs(ABC):
             if work.change("expire_leases", now=now, margin=margin):
                 work.passing(["lease:live:expire"])
             if work.execute("lease_is_live", lease=lease):
-                found = work.execute("orphaned_runs", limit=limit, **wanted)
+                found = fitting(work.execute("orphaned_runs", limit=limit, **wanted), suspects)
                 found += work.execute("due_runs", now=now, limit=limit - len(found), **wanted)
                 return [self._claim_one(work, lease, row, now) for row in found]
         # After the commit, so that the expiry of this very lease stands.
@@ -208,11 +211,14 @@ class Verbs(ABC):
         )
 
     def _claim_one(self, work: Work, lease: str, due: Row, now: int) -> Run:
-        run, generation, state = due
+        run, generation, state, takeovers, answers = due
         if self.probe is not None:
             states = [row[0] for row in work.execute("operation_states_of", run=run)]
             work.passing(faultpoints.of_claim(state, states))
-        changed = work.change("claim_run", run=run, generation=generation, expected=state, lease=lease, now=now)
+        changed = work.change(
+            "claim_run", run=run, generation=generation, expected=state, lease=lease, now=now, takeovers=takeovers,
+            answers=answers,
+        )  # fmt: skip
         assert changed == 1, "the run was read under the same lock"
         work.change("take_over_operations", run=run, generation=generation + 1, now=now)
         return rows.run(work.execute("load_run", run=run)[0])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from fencepost.core.errors import FenceRefused
-from fencepost.targets.refusal import TRIES, changed, refused, repeated, restless
+from fencepost.targets.refusal import TRIES, changed, refused, repeated, restless, unreadable
 
 if TYPE_CHECKING:
     import httpx2
@@ -78,7 +78,7 @@ class ConsulFence:
                     hint="this write did nothing",
                     ids={"resource": resource, "token": str(token)},
                 )
-            if self._token(resource).number == token:
+            if self._token_after_refusal(resource) == token:
                 raise repeated(resource, token)
         raise changed(resource, token)
 
@@ -114,6 +114,13 @@ class ConsulFence:
             reply.raise_for_status()
             return {}
         return {int(error["OpIndex"]): str(error["What"]) for error in reply.json()["Errors"]}
+
+    def _token_after_refusal(self, resource: str) -> int:
+        try:
+            return self._token(resource).number
+        except Exception as error:
+            # Its own failure says which bytes of the look left, and would be taken for the write's.
+            raise unreadable(resource) from error
 
     def _token(self, resource: str) -> _Token:
         found = self._read(self._prefix + resource)

@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fencepost.core.errors import Permanent, Unresolved
-from fencepost.targets.refusal import TRIES, changed, refused, repeated, restless
+from fencepost.core.errors import Permanent
+from fencepost.targets.refusal import TRIES, changed, refused, repeated, restless, unreadable
 
 Content = dict[str, Any]
 """A JSON object, without the token."""
@@ -86,8 +86,8 @@ class Documents(ABC):
         try:
             return self.read(resource)
         except Exception as error:
-            # Its own failure says of which bytes left for the look, and would be taken for the write's.
-            raise Unresolved("the target refused the write, and why could not be read") from error
+            # Its own failure says which bytes of the look left, and would be taken for the write's.
+            raise unreadable(resource) from error
 
     def _check_raised(self, resource: str, token: int, before: Seen) -> None:
         after = self.read(resource)

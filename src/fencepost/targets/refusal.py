@@ -39,6 +39,15 @@ def repeated(resource: str, token: int) -> Unresolved:
     )
 
 
+def unreadable(resource: str) -> Unresolved:
+    """The write was refused, and whether by a newer owner or for an earlier copy of itself cannot be seen."""
+    return Unresolved(
+        "the target refused the write, and why could not be read",
+        hint="what happened is settled before anything is sent again",
+        ids={"resource": resource},
+    )
+
+
 def restless(resource: str, token: int) -> Transient:
     """The resource is changed all the time, so that the token did not get in."""
     return Transient(

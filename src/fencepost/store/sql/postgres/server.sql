@@ -1,4 +1,4 @@
--- What only a server needs: marks of commits, locks among writers, and the word to those who listen.
+-- What only a server needs: marks of commits, locks among writers, answers for many, and the word to those who listen.
 
 -- name: mark_commit
 -- Number a connection's commit, in the commit itself; the server's clock. Refused once the number was declared void.
@@ -22,9 +22,15 @@ UPDATE fencepost.mark SET number = :number::bigint + 1 WHERE id = :mark AND numb
 -- The number of a connection's last commit; one more than it has asked for where that was declared void.
 SELECT number FROM fencepost.mark WHERE id = :mark;
 
+-- name: forget_mark
+-- Remove the mark of a connection that is about to be closed; the highest time stays in a row of nobody's.
+WITH gone AS (DELETE FROM fencepost.mark WHERE id = :mark RETURNING at)
+INSERT INTO fencepost.mark AS mark (id, number, at) SELECT '', 0, at FROM gone
+ON CONFLICT (id) DO UPDATE SET at = greatest(mark.at, excluded.at);
+
 -- name: forget_marks
--- Remove the marks of connections that are long gone; the highest time stays.
-DELETE FROM fencepost.mark WHERE at < :before AND at < (SELECT max(at) FROM fencepost.mark);
+-- Remove the marks of connections that were lost more than so many microseconds ago; the highest time stays anyway.
+DELETE FROM fencepost.mark WHERE at < (SELECT max(at) - :age::bigint FROM fencepost.mark);
 
 -- name: patience_of_work
 -- A statement that waits for a lock gives up, and a process that stops in the middle of its work loses it; until its end.
@@ -48,6 +54,14 @@ LOCK TABLE fencepost.run IN SHARE ROW EXCLUSIVE MODE;
 -- name: lock_audit
 -- Let nobody else append to the chain until the end.
 LOCK TABLE fencepost.audit IN SHARE ROW EXCLUSIVE MODE;
+
+-- name: started_runs
+-- The runs with these ids, in the order in which they are asked for.
+SELECT no, run.namespace, run.id, workflow, workflow_version, input, fingerprint, state, generation, version,
+    created_at, changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+FROM unnest(:namespace::text[], :id::text[]) WITH ORDINALITY AS asked (namespace, id, place)
+JOIN fencepost.run ON run.namespace = asked.namespace AND run.id = asked.id
+ORDER BY place;
 
 -- name: tell_others
 -- Tell those who listen, with the commit.

@@ -1,0 +1,85 @@
+"""What a wait takes, written into its row, so that a sender whose code knows the type hears at once of a misfit.
+
+Only what is certain is refused here: the type is found in this process, has the form that it had where the wait was
+opened, and does not read the value. Everything else is kept, and judged by the worker when it delivers (`positions`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from fencepost.core.errors import ValueRefused, VerbRefused
+from fencepost.core.identity import canonical, digest_text
+from fencepost.core.states import SignalState, StepState
+from fencepost.effects.values import Door
+
+if TYPE_CHECKING:
+    from fencepost.core.records import History, Signal, Step
+
+
+def described(kind: Any) -> str | None:
+    """Where the type is found and a digest of its form, as one text; None for what has no name of its own."""
+    try:
+        return _described(kind)
+    except TypeError:  # what an annotation holds need not be hashable
+        return None
+
+
+@cache
+def _described(kind: Any) -> str | None:
+    if not isinstance(kind, type) or "<" in kind.__qualname__:
+        return None
+    try:
+        form = canonical(TypeAdapter(kind).json_schema())
+    except Exception:  # noqa: BLE001 - a type's own schema may raise anything; then nothing is said of it
+        return None
+    return f"{kind.__module__}:{kind.__qualname__}:{digest_text(form.encode())}"
+
+
+def require_fit(history: History, signal: Signal) -> None:
+    """Raise `VerbRefused` for a signal of a type that none of the waits which are open for it can take.
+
+    One that came before is not judged again, and one that stands behind another may be for a later wait.
+    """
+    waits = [one for one in history.steps if _is_open_for(one, signal.name)]
+    kept = [one for one in history.signals if one.name == signal.name and one.state is SignalState.KEPT]
+    if not waits or kept or any(one.id == signal.id for one in history.signals):
+        return
+    misfits = [_misfit(wait, signal) for wait in waits]
+    if all(misfits):
+        raise VerbRefused(
+            f"signal {signal.name!r} is refused: {misfits[0]}",
+            hint="nothing was kept; send it again in the form that the wait takes",
+            ids={"run": history.run.id, "signal": signal.id},
+        )
+
+
+def _is_open_for(step: Step, name: str) -> bool:
+    return step.kind == "wait" and step.name == name and step.state is StepState.OPEN
+
+
+def _misfit(wait: Step, signal: Signal) -> str | None:
+    """Why the wait cannot take it; None if it can, or nobody here can tell."""
+    takes = json.loads(wait.detail or "{}").get("takes")
+    kind = _found(takes) if isinstance(takes, str) else None
+    if kind is None or described(kind) != takes:
+        return None
+    try:
+        Door(kind, where=f"signal {signal.name}").decode(signal.payload)
+    except ValueRefused as error:
+        return error.message
+    return None
+
+
+def _found(takes: str) -> Any:
+    """The type of that name, where this process has loaded it already."""
+    module, name, _ = takes.split(":", 2)
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
