@@ -15,7 +15,7 @@ from bench.frame import Benchmark, Plan, main
 from bench.peers_table import render
 from tests.services.postgres import NotHere
 
-QUICK = Plan("quick", rounds=3, seconds=1.5, budget=1_140.0, variants=False)
+QUICK = Plan("quick", rounds=3, seconds=1.5, budget=1_140.0, variants=False, patience=240.0)
 FULL = Plan("full", rounds=7, seconds=5.0, budget=7_200.0, variants=True, patience=600.0)
 
 _ALL = ("ten", "import", "queue", "processes", "wake", "cost", "idle", "history")
