@@ -161,7 +161,6 @@ class Bench:
         if answer.refusal is not None:
             self.skipped[what] = answer.refusal
 
-
     def _answer(self, job: Job, seconds: float) -> Answer:
         patience = min(self._left(), self.plan.patience)
         with self._database() as server:
@@ -198,7 +197,11 @@ def measure(plan: Plan, everyone: Sequence[Contestant], state: Path, server: Ser
     state.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=state, ignore_cleanup_errors=True) as folder:
         if server is None:
-            bench, database, disk = Bench(plan, everyone, Path(folder)), f"SQLite {sqlite3.sqlite_version}", Path(folder)
+            bench, database, disk = (
+                Bench(plan, everyone, Path(folder)),
+                f"SQLite {sqlite3.sqlite_version}",
+                Path(folder),
+            )
         else:
             bench = Bench(plan, everyone, Path(folder), server.database)
             database, disk = server.says(), server.folder
@@ -212,9 +215,7 @@ ON_FILES = Benchmark(
 )  # fmt: skip
 
 
-def main(
-    arguments: Sequence[str] | None = None, benchmark: Benchmark = ON_FILES, server: Server | None = None
-) -> int:
+def main(arguments: Sequence[str] | None = None, benchmark: Benchmark = ON_FILES, server: Server | None = None) -> int:
     """Measures and prints the table; 0 when it holds at least one figure of Fencepost, otherwise 1."""
     options = _options(arguments, benchmark)
     plan = benchmark.full if options.full else benchmark.quick

@@ -2,25 +2,33 @@
 
 The rows are made by one INSERT ... SELECT from a run that the engine has made itself, so that they are what it would
 have written; half of them wait for a signal alone, half also have a time far ahead, which a claim's index holds.
-Which plans the hot queries have beside so many rows is a test's matter (tests/services).
+The worker is a process of its own, whose memory and time are read in /proc. Which plans the hot queries have beside so
+many rows is a test's matter (tests/services).
 """
 
 import asyncio
+import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 from bench.counters import statements
-from bench.fleet import WAKES
+from bench.drain import begin, command, started
+from bench.fleet import WAKES, wake_up
 from bench.load import percentile
-from bench.memory import resident
-from bench.modes import emit
+from bench.modes import Request, emit
 from bench.place import Eye, Place
 from bench.work import app_on, approval, new_id, woken, working
 from fencepost.runtime.app import App
 
 RUNS = 1_000_000
 _LOOK_AGAIN_SECONDS = 0.01
-_REST_SECONDS = 0.1
+_LOOK_AT_ONCE_SECONDS = 0.001
+_SETTLED_SECONDS = 2.0
 _IDLE_SECONDS = 20.0
+_BYTES_PER_MIB = 1024**2
 
 _COPY_RUNS = """
     INSERT INTO run (
@@ -50,26 +58,52 @@ async def one_waiting(where: Place) -> str:
     """Have the engine make one run that waits; its id."""
     async with working(where) as app:
         run = await app.start(approval, 1, id=new_id())
-        while await asyncio.to_thread(where.runs_in, "waiting") == 0:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        await seen(lambda: where.runs_in("waiting") > 0, every=_LOOK_AGAIN_SECONDS)
         return run.id
 
 
-async def measure(peer: str, where: Place, runs: int) -> None:
+class _Process(NamedTuple):
+    """A worker as the system sees it (Linux)."""
+
+    pid: int
+
+    def mib(self) -> float:
+        """What of it is in memory."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / _BYTES_PER_MIB
+
+    def cpu_seconds(self) -> float:
+        """What it has used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def _worker(asked: Request) -> Iterator[_Process]:
+    with started([command("subject", asked)]) as workers:
+        begin(workers)
+        time.sleep(_SETTLED_SECONDS)
+        yield _Process(workers[0].pid)
+
+
+def measure(peer: str, asked: Request, runs: int) -> None:
     """Prints the line of mode `million`."""
+    where = asked.where
     assert where.server is not None, "so many runs are made by a server's own statement"
-    like = await one_waiting(where)
+    like = asyncio.run(one_waiting(where))
+    with _worker(asked) as worker:
+        before = worker.mib()
     begun = time.perf_counter()
-    async with working(where):
-        before = resident()
     with where.seen() as eye:
         fill(eye, like, runs)
     filling = time.perf_counter() - begun
-    async with working(where), app_on(where) as outside:
-        claims = [await _claimed(outside) for _ in range(WAKES)]
-        wakes = [await _woken(outside, where) for _ in range(WAKES)]
-        idle, per_second = await _at_rest(where.server)
-        after = resident()
+    with _worker(asked) as worker:
+        claims, wakes = asyncio.run(_claims_and_wakes(where))
+        used, rested, given = worker.cpu_seconds(), time.perf_counter(), statements(where.server)
+        time.sleep(_IDLE_SECONDS)
+        cpu, passed = worker.cpu_seconds() - used, time.perf_counter() - rested
+        after, asked_for = worker.mib(), statements(where.server)
+    more = {} if given is None or asked_for is None else {"idle_statements_per_s": (asked_for - given) / passed}
     emit(
         peer,
         "million",
@@ -81,37 +115,28 @@ async def measure(peer: str, where: Place, runs: int) -> None:
         claim_p99_ms=percentile(claims, 0.99) * 1e3,
         wake_p50_ms=percentile(wakes, 0.50) * 1e3,
         wake_p99_ms=percentile(wakes, 0.99) * 1e3,
-        idle_cpu_percent=idle,
-        **({} if per_second is None else {"idle_statements_per_s": per_second}),
+        idle_cpu_percent=cpu / passed * 100,
+        **more,
     )
 
 
-async def _claimed(outside: App) -> float:
-    """Seconds from the start of a run by somebody without a worker to the moment when it is lived."""
+async def _claims_and_wakes(where: Place) -> tuple[list[float], list[float]]:
+    async with app_on(where) as app:
+        with where.seen() as eye:
+            claims = [await _claimed(app, eye) for _ in range(WAKES)]
+        return claims, [await wake_up(app, where) for _ in range(WAKES)]
+
+
+async def _claimed(app: App, eye: Eye) -> float:
+    """Seconds from the start of a run, by somebody without a worker, to the moment when it is owned or was."""
     begun = time.perf_counter()
-    run = await outside.start(woken, id=new_id())
-    while (await outside.show(run.id)).run.generation == 0:
-        await asyncio.sleep(0)
+    run = await app.start(woken, id=new_id())
+    question = "SELECT 1 FROM run WHERE namespace = 'default' AND id = ? AND generation > 0"
+    await seen(lambda: bool(eye.ask(question, run.id)), every=_LOOK_AT_ONCE_SECONDS)
     return time.perf_counter() - begun
 
 
-async def _woken(outside: App, where: Place) -> float:
-    """Seconds from a signal to the moment when its run goes on."""
-    run = await outside.start(woken, id=new_id())
-    question = "SELECT 1 FROM run WHERE namespace = 'default' AND id = ? AND state = 'waiting'"
-    with where.seen() as eye:
-        while not eye.ask(question, run.id):
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-    await asyncio.sleep(_REST_SECONDS)
-    sent = time.time_ns()
-    await outside.signal(run.id, "approved", value=True)
-    return (await run.result() - sent) / 1e9
-
-
-async def _at_rest(server: str) -> tuple[float, float | None]:
-    """Share of a core in percent, and statements a second, of a worker that has nothing to do."""
-    before, used, begun = statements(server), time.process_time(), time.perf_counter()
-    await asyncio.sleep(_IDLE_SECONDS)
-    cpu, passed = time.process_time() - used, time.perf_counter() - begun
-    after = statements(server)
-    return cpu / passed * 100, None if before is None or after is None else (after - before) / passed
+async def seen(is_so: Callable[[], bool], *, every: float) -> None:
+    """Return when it is so; nobody tells."""
+    while not is_so():  # noqa: ASYNC110 - another process makes it so
+        await asyncio.sleep(every)

@@ -74,7 +74,7 @@ async def woken(context: restate.Context) -> float:
     awaited, woken_up = context.awakeable()
 
     async def tell() -> int:
-        Path(os.environ[_AWAITED]).write_text(awaited, encoding="utf-8")
+        await asyncio.to_thread(Path(os.environ[_AWAITED]).write_text, awaited, "utf-8")
         return 0
 
     await context.run_typed("tell", tell)

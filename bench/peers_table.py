@@ -4,8 +4,10 @@ The fastest peer is found at each concurrency by its median; a ratio to it is ta
 are. What is missing prints as "-". Medians, ratios and columns are `table`'s; the pictures are drawn by `plots`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
+from typing import NamedTuple
 
 from bench.modes import CONCURRENCIES, HISTORIES, MODES, Line
 from bench.table import (
@@ -32,39 +34,42 @@ EVERYONE = ("fencepost", *(source.peer for source in PEERS))
 FASTEST_AIMS = {1: 4.0, 100: 10.0}
 """At least so many times the fastest peer's steps, by concurrency."""
 
-ONCE = (
-    ("queue: enqueued, runs/s", "queue", "enqueue_per_s", "{:,.0f}", {}),
-    ("queue: drained by 1 process, steps/s", "queue", "steps_per_s", "{:,.0f}", {}),
-    ("5 ms bodies, 1 process, steps/s", "processes", "steps_per_s", "{:,.0f}", {"processes": 1}),
-    ("5 ms bodies, 2 processes, steps/s", "processes", "steps_per_s", "{:,.0f}", {"processes": 2}),
-    ("signal to wake, p50 ms", "wake", "p50_ms", "{:.1f}", {}),
-    ("signal to wake, p99 ms", "wake", "p99_ms", "{:.1f}", {}),
-    ("alone: statements a step", "cost", "statements", "{:.2f}", {"concurrency": 1}),
-    ("alone: commits a step", "cost", "commits", "{:.2f}", {"concurrency": 1}),
-    ("alone: round trips a step", "cost", "round_trips", "{:.2f}", {"concurrency": 1}),
-    ("alone: WAL syncs a step", "cost", "wal_syncs", "{:.2f}", {"concurrency": 1}),
-    ("alone: WAL bytes a step", "cost", "wal_bytes", "{:,.0f}", {"concurrency": 1}),
-    ("alone: table bytes a step", "cost", "table_bytes", "{:,.0f}", {"concurrency": 1}),
-    ("100 at a time: commits a step", "cost", "commits", "{:.3f}", {"concurrency": 100}),
-    ("100 at a time: round trips a step", "cost", "round_trips", "{:.3f}", {"concurrency": 100}),
-    ("100 at a time: WAL bytes a step", "cost", "wal_bytes", "{:,.0f}", {"concurrency": 100}),
-    ("idle worker, % of a core", "idle", "cpu_percent", "{:.2f}", {}),
-    ("idle worker, statements/s", "idle", "statements_per_s", "{:.2f}", {}),
-    ("import, ms", "import", "import_ms", "{:,.0f}", {}),
-    ("import, peak RSS MiB", "import", "rss_mib", "{:.0f}", {}),
-)
-"""Rows with a column for each contestant: label, mode, field, form, and which line."""
 
-AIMS = {
-    "alone: commits a step": "1, and one or two a run",
-    "alone: round trips a step": "2",
-    "signal to wake, p50 ms": "under restate's",
-    "idle worker, % of a core": "under 0.3",
-    "idle worker, statements/s": "at most 1",
-    "import, ms": "under 300",
-    "import, peak RSS MiB": "under 45",
-}
-"""What Fencepost should reach, in words."""
+class Wanted(NamedTuple):
+    """A row with a column for each contestant."""
+
+    label: str
+    mode: str
+    field: str
+    form: str
+    where: Mapping[str, int] = MappingProxyType({})
+    """Which of the mode's lines."""
+    aim: str = ""
+    """What Fencepost should reach."""
+
+
+_ALONE, _HUNDRED = {"concurrency": 1}, {"concurrency": 100}
+ONCE = (
+    Wanted("queue: enqueued, runs/s", "queue", "enqueue_per_s", "{:,.0f}"),
+    Wanted("queue: drained by 1 process, steps/s", "queue", "steps_per_s", "{:,.0f}"),
+    Wanted("5 ms bodies, 1 process, steps/s", "processes", "steps_per_s", "{:,.0f}", {"processes": 1}),
+    Wanted("5 ms bodies, 2 processes, steps/s", "processes", "steps_per_s", "{:,.0f}", {"processes": 2}),
+    Wanted("signal to wake, p50 ms", "wake", "p50_ms", "{:.1f}", aim="under restate's"),
+    Wanted("signal to wake, p99 ms", "wake", "p99_ms", "{:.1f}"),
+    Wanted("alone: statements a step", "cost", "statements", "{:.2f}", _ALONE),
+    Wanted("alone: commits a step", "cost", "commits", "{:.2f}", _ALONE, "1, and one or two a run"),
+    Wanted("alone: round trips a step", "cost", "round_trips", "{:.2f}", _ALONE, "2"),
+    Wanted("alone: WAL syncs a step", "cost", "wal_syncs", "{:.2f}", _ALONE),
+    Wanted("alone: WAL bytes a step", "cost", "wal_bytes", "{:,.0f}", _ALONE),
+    Wanted("alone: table bytes a step", "cost", "table_bytes", "{:,.0f}", _ALONE),
+    Wanted("100 at a time: commits a step", "cost", "commits", "{:.3f}", _HUNDRED),
+    Wanted("100 at a time: round trips a step", "cost", "round_trips", "{:.3f}", _HUNDRED),
+    Wanted("100 at a time: WAL bytes a step", "cost", "wal_bytes", "{:,.0f}", _HUNDRED),
+    Wanted("idle worker, % of a core", "idle", "cpu_percent", "{:.2f}", aim="under 0.3"),
+    Wanted("idle worker, statements/s", "idle", "statements_per_s", "{:.2f}", aim="at most 1"),
+    Wanted("import, ms", "import", "import_ms", "{:,.0f}", aim="under 300"),
+    Wanted("import, peak RSS MiB", "import", "rss_mib", "{:.0f}", aim="under 45"),
+)
 
 ALONE = (
     ("recovery of in-flight runs after SIGKILL", "recovery", (("runs", "{:,.0f} runs"), ("seconds", "{:.2f} s"),
@@ -98,7 +103,7 @@ def render(heading: Heading, lines: Iterable[Line]) -> Iterator[str]:
         ]
     )
     yield ""
-    yield from aligned([["", *EVERYONE, "aim"], *(_once(figures, *row) for row in ONCE), *_histories(figures)])
+    yield from aligned([["", *EVERYONE, "aim"], *(_once(figures, row) for row in ONCE), *_histories(figures)])
     yield ""
     yield from chain.from_iterable(_alone(figures, *row) for row in ALONE)
 
@@ -130,13 +135,13 @@ def _ratios(figures: Figures) -> Iterator[Row]:
         yield [f"  {label}", *(cell(share, "{:.0%}") for share in shares)]
 
 
-def _once(figures: Figures, label: str, mode: str, field: str, form: str, where: dict[str, int]) -> Row:
+def _once(figures: Figures, row: Wanted) -> Row:
     cells = []
     for peer in EVERYONE:
-        value = figures.middle(Source(peer, peer, mode), field, **where)
+        value = figures.middle(Source(peer, peer, row.mode), row.field, **row.where)
         # A server that does not count statements says -1.
-        cells.append(cell(value if value is None or value >= 0 else None, form))
-    return [f"  {label}", *cells, AIMS.get(label, "")]
+        cells.append(cell(value if value is None or value >= 0 else None, row.form))
+    return [f"  {row.label}", *cells, row.aim]
 
 
 def _histories(figures: Figures) -> Iterator[Row]:

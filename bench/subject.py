@@ -146,7 +146,6 @@ def main() -> None:
         "ceiling": lambda: ceiling.measure(PEER, where, asked.seconds),
         "history": lambda: history(where),
         "waiting": lambda: memory.waiting(PEER, where),
-        "million": lambda: million.measure(PEER, where, asked.rest.waiting),
         "idle": lambda: idle(where, asked.seconds),
         "cost": lambda: cost(where),
         "worker": lambda: fleet.work(where),
@@ -155,6 +154,8 @@ def main() -> None:
         asyncio.run(measure[asked.mode]())
     elif asked.mode == "recovery":
         recovery.measure(PEER, where, RECOVERED_ON_SERVER if where.server else RECOVERED)
+    elif asked.mode == "million":
+        million.measure(PEER, asked, asked.rest.waiting)
     elif asked.mode == "wake":
         wake(asked)
     else:

@@ -89,7 +89,9 @@ def test_the_crowd_is_there(connection):
 def scanned(node) -> Iterator[tuple[str, int]]:
     """The tables that a plan reads, and how many rows of each it takes into its hand."""
     if "Relation Name" in node:
-        rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+        rows = (
+            node["Actual Rows"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+        )
         yield f"{node['Relation Name']} by {node.get('Index Name', node['Node Type'])}", rows * node["Actual Loops"]
     for inner in node.get("Plans", []):
         yield from scanned(inner)
