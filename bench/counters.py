@@ -22,6 +22,12 @@ _STATEMENTS = """
     WHERE dbid = (SELECT oid FROM pg_database WHERE datname = %(name)s) AND toplevel
 """
 
+_DEAREST = """
+    SELECT total_exec_time, calls, query FROM pg_stat_statements
+    WHERE dbid = (SELECT oid FROM pg_database WHERE datname = %(name)s) AND toplevel
+    ORDER BY total_exec_time DESC LIMIT 15
+"""
+
 Spent = dict[str, int]
 """`statements` (-1 where nobody counts them), `commits`, `wal_syncs`, `wal_bytes`, `table_bytes`."""
 
@@ -65,6 +71,17 @@ def statements(url: str) -> int | None:
     """How many statements the database has been given so far; None where nobody counts."""
     counted = _look(url)["statements"]
     return None if counted < 0 else counted
+
+
+def dearest(url: str) -> list[tuple[float, int, str]]:
+    """The statements that took the server longest: milliseconds in all, calls, text; none where nobody counts."""
+    name = {"name": conninfo_to_dict(url)["dbname"]}
+    with psycopg.connect(url, dbname="postgres", autocommit=True) as connection:
+        if connection.execute(_IS_COUNTED.encode()).fetchone() == (0,):
+            return []
+        return [
+            (float(time), int(calls), str(text)) for time, calls, text in connection.execute(_DEAREST.encode(), name)
+        ]
 
 
 def durability(url: str) -> str:

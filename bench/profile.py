@@ -1,11 +1,11 @@
-"""Says where a step's time goes, room by room: `python -m bench.profile`.
+"""Says where a step's time goes, room by room: `python -m bench.profile`, with --postgres on a server of its own.
 
 A worker makes runs of ten steps, in turns without a profiler for the true cost and under cProfile for how it is
 spread. What the profiler itself adds is taken off every call alike, so that the rooms sum up to the true cost; where
 small functions are called often, that is a guess and may even turn out negative. What a room's code calls in C
 counts as that room's, unless it belongs to SQLite, Pydantic or asyncio; a pass of Python's garbage collector counts
-for whoever set it off. Time on other threads, such as a slow sync handed over, is not spread. Comparing with the
-ceiling is `table`'s part.
+for whoever set it off. Time on other threads, such as a slow sync handed over, is not spread. What a PostgreSQL server
+spends beside it is listed by statement, as the server counts it. Comparing with the ceiling is `table`'s part.
 """
 
 import argparse
@@ -16,10 +16,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.child import ROOT
+from bench.counters import dearest
 from bench.load import by_tasks
 from bench.modes import STEPS
 from bench.place import Place, place
@@ -37,6 +39,7 @@ ROOMS = {
     "core": "decides: transitions, identity and key, driver, canonical JSON",
     "store": "remembers: moves bound to statements, kinds sorted, answers given out",
     "sqlite": "SQLite itself: the rows, their checks and indexes, the log and its sync",
+    "libpq": "PostgreSQL's client: what is sent, read and waited for",
     "pydantic": "requests and results validated and written out",
     "asyncio": "the event loop, its tasks and futures",
     "bench": "the load itself: clients, the trivial body, the value objects",
@@ -45,6 +48,9 @@ ROOMS = {
 
 _C_ROOMS = {
     "sqlite3": "sqlite",
+    "psycopg_binary": "libpq",
+    "psycopg_c": "libpq",
+    "select.poll": "libpq",
     "pydantic_core": "pydantic",
     "_asyncio": "asyncio",
     "select.epoll": "asyncio",
@@ -170,6 +176,8 @@ def room_of(function: Function) -> str | None:
         return parts[parts.index("fencepost", parts.index("src")) + 1]
     if "bench" in parts[:-1]:
         return "bench"
+    if any(part.startswith("psycopg") for part in parts):
+        return "libpq"
     for package in ("pydantic", "asyncio"):
         if package in parts:
             return package
@@ -197,8 +205,30 @@ def report(profile: Profile, functions: int) -> Iterator[str]:
         yield f"{spent.microseconds:8.2f}{spent.calls:8.2f}  {name}"
 
 
+def on_server(where: Place, url: str) -> Iterator[str]:
+    """The statements that cost the server most, by its own statistics, for each step of the whole ledger."""
+    with where.seen() as eye:
+        steps = int(eye.ask("SELECT count(*) FROM operation")[0][0])
+    yield ""
+    yield f"{'µs':>8}{'calls':>8}  statement on the server (execution alone, without its commit's sync)"
+    for milliseconds, calls, statement in dearest(url):
+        yield f"{milliseconds / steps * 1e3:8.2f}{calls / steps:8.3f}  {' '.join(statement.split())[:90]}"
+
+
 def _dearest(sums: dict[str, Spent]) -> list[tuple[str, Spent]]:
     return sorted(sums.items(), key=lambda entry: entry[1].microseconds, reverse=True)
+
+
+@contextmanager
+def _server(asked: argparse.Namespace) -> Iterator[str | None]:
+    """An empty database where one is wanted."""
+    if not asked.postgres:
+        yield None
+        return
+    from bench import server
+
+    with server.running() as running, running.database() as url:
+        yield url
 
 
 def main() -> None:
@@ -210,11 +240,15 @@ def main() -> None:
     )
     command.add_argument("--functions", type=int, default=30, help="how many functions to list (default: 30)")
     command.add_argument("--state", type=Path, default=ROOT / "var" / "bench", help="folder on the disk to measure")
+    command.add_argument("--postgres", action="store_true", help="on a throwaway PostgreSQL in place of a file")
     asked = command.parse_args()
     asked.state.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="profile-", dir=asked.state) as folder:
-        profile = asyncio.run(measure(place(Path(folder)), asked.concurrency, asked.seconds))
-    print("\n".join(report(profile, asked.functions)))
+    with tempfile.TemporaryDirectory(prefix="profile-", dir=asked.state) as folder, _server(asked) as url:
+        where = place(Path(folder), url)
+        profile = asyncio.run(measure(where, asked.concurrency, asked.seconds))
+        print("\n".join(report(profile, asked.functions)))
+        if url is not None:
+            print("\n".join(on_server(where, url)))
 
 
 if __name__ == "__main__":

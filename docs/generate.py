@@ -4,7 +4,8 @@
     python docs/generate.py --check         says which committed pages differ, and exits 1 if one does
 
 Every page is a function without arguments that returns Markdown; `PAGES` names them. The runbook's table is `runbook`,
-signatures and docstrings are laid out by `signatures`. The pages beside docs/reference are written by hand.
+signatures and docstrings are laid out by `signatures`, pictures and figures come from `speed`. The pages beside
+docs/reference are written by hand.
 """
 
 import sys
@@ -19,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import runbook
 import signatures
+import speed
 
 from fencepost.cli import exits
 from fencepost.cli.main import commands
@@ -218,6 +220,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "transitions.md": transitions,
     "runbook/README.md": runbook_index,
     **{f"runbook/{page.file}": partial(runbook_page, page) for page in runbook.PAGES},
+    **speed.pages(),
 }
 
 
