@@ -200,6 +200,8 @@ class Worker:
             self._begin(run, None)
         if len(claimed) == room:
             return PULSE
+        # The runs first: each reads its history on this loop, and what is asked here would keep it waiting.
+        await asyncio.sleep(0)
         due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
         # What is due already was not to be had: a second suspect waits for its place.
         return self._pause(due) or PULSE
