@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from fencepost.core.duration import SECOND
 from fencepost.core.errors import (
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from fencepost.store.changes import Changes
 
 LOG = logging.getLogger("fencepost.worker")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PULSE = 0.05
 """Seconds between two claims while there is more to claim than room."""
@@ -181,7 +184,7 @@ class Worker:
         store, namespace, kinds = self.host.store, self.host.namespace, list(self.host.workflows)
         room = self.runs_max - len(self._lives)
         if room > 0:
-            due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
+            due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
             now = store.now()
             if due is None or due > now:
                 return self._pause(due)
@@ -193,7 +196,13 @@ class Worker:
                 self._begin(run, None)
             if len(claimed) == room:
                 return PULSE
-        return self._pause(store.next_wake(kinds, namespace=namespace, margin=self._margin))
+        return self._pause(await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin))
+
+    async def _ask(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask the store: here, or on a thread where the answer takes a network's time, since the loop must go on."""
+        if self.host.store.is_remote:
+            return await asyncio.to_thread(verb, *args, **kwargs)
+        return verb(*args, **kwargs)
 
     def _pause(self, due: int | None) -> float:
         rest = self._changes.pause_max
@@ -208,20 +217,22 @@ class Worker:
                 # First wait, then look: our own commits change the ledger too, and are no reason to look at once.
                 await asyncio.wait_for(self._woken.wait(), min(left, self._changes.pulse))
             except TimeoutError:
-                if not self._changed():
+                if not await self._changed():
                     continue
             else:
                 if self._told:
                     self._told = False
-                    self._changed()
+                    await self._changed()
             break
         self._woken.clear()
 
-    def _changed(self) -> bool:
+    async def _changed(self) -> bool:
         if not self._changes.look():
             return False
+        if not self._lives:
+            return True
         try:
-            signalled = self.host.store.signalled(self.host.lease.id)
+            signalled = await self._ask(self.host.store.signalled, self.host.lease.id)
         except StoreFailed:
             raise
         except StoreUnavailable as error:
@@ -320,7 +331,7 @@ class Worker:
         owned_since = boot_now()
         in_vain = 0
         while True:
-            loaded = history if history is not None else self.host.store.load(run.no)
+            loaded = history if history is not None else await self._ask(self.host.store.load, run.no)
             history = None
             if loaded.run.lease != self.host.lease.id or loaded.run.generation != run.generation:
                 return None

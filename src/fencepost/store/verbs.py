@@ -194,12 +194,18 @@ class Verbs(ABC):
             return []
         wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
         with self._writing() as work:
-            if work.change("expire_leases", now=now, margin=margin):
+            expired, live, found, unowned = work.execute_all(
+                [
+                    ("expire_leases", {"now": now, "margin": margin}),
+                    ("lease_is_live", {"lease": lease}),
+                    ("orphaned_runs", {"limit": limit, **wanted}),
+                    ("due_runs", {"now": now, "limit": limit, **wanted}),
+                ]
+            )
+            if expired:
                 work.passing(["lease:live:expire"])
-            if work.execute("lease_is_live", lease=lease):
-                found = work.execute("orphaned_runs", limit=limit, **wanted)
-                found += work.execute("due_runs", now=now, limit=limit - len(found), **wanted)
-                return [self._claim_one(work, lease, row, now) for row in found]
+            if live:
+                return self._claim_all(work, lease, [*found, *unowned][:limit], now)
         # After the commit, so that the expiry of this very lease stands.
         raise LeaseLost(
             "this process's own lease is over, so it may not claim runs",
@@ -207,15 +213,19 @@ class Verbs(ABC):
             ids={"lease": lease},
         )
 
-    def _claim_one(self, work: Work, lease: str, due: Row, now: int) -> Run:
-        run, generation, state = due
+    def _claim_all(self, work: Work, lease: str, due: Sequence[Row], now: int) -> list[Run]:
         if self.probe is not None:
-            states = [row[0] for row in work.execute("operation_states_of", run=run)]
-            work.passing(faultpoints.of_claim(state, states))
-        changed = work.change("claim_run", run=run, generation=generation, expected=state, lease=lease, now=now)
-        assert changed == 1, "the run was read under the same lock"
-        work.change("take_over_operations", run=run, generation=generation + 1, now=now)
-        return rows.run(work.execute("load_run", run=run)[0])
+            for run, _, state in due:
+                states = [row[0] for row in work.execute("operation_states_of", run=run)]
+                work.passing(faultpoints.of_claim(state, states))
+        wanted: list[Wanted] = []
+        for run, generation, state in due:
+            claimed = {"run": run, "generation": generation, "expected": state, "lease": lease, "now": now}
+            taken_over = {"run": run, "generation": generation + 1, "now": now}
+            wanted += [("claim_run", claimed), ("take_over_operations", taken_over), ("load_run", {"run": run})]
+        runs = [rows.run(found) for (found,) in work.execute_all(wanted)[2::3]]
+        assert all(run.lease == lease for run in runs), "the runs were read under the same lock"
+        return runs
 
     @whole
     def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:
