@@ -87,6 +87,9 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._changes: Changes = host.store.changes(self._hear)
         self._told = False
+        """Whether the ledger has told of a change that was not looked at yet."""
+        self._is_woken = False
+        """Whether somebody has ended the last sleep."""
         self.claimed = 0
         self.abandoned: set[asyncio.Task[None]] = set()
         """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
@@ -184,10 +187,11 @@ class Worker:
         store, namespace, kinds = self.host.store, self.host.namespace, list(self.host.workflows)
         room = self.runs_max - len(self._lives)
         if room > 0:
-            due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
             now = store.now()
-            if due is None or due > now:
-                return self._pause(due)
+            if not (self._is_woken and store.is_remote):  # a claim asks too, and one question less is sooner awake
+                due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
+                if due is None or due > now:
+                    return self._pause(due)
             claimed = await asyncio.to_thread(
                 store.claim, self.host.lease.id, kinds, namespace=namespace, now=now, margin=self._margin, limit=room
             )
@@ -211,6 +215,7 @@ class Worker:
     async def _sleep(self, seconds: float) -> None:
         """Sleep until `seconds` are over, this process wakes us, or another process has changed the ledger."""
         until = boot_now() + round(seconds * SECOND)
+        self._is_woken = False
         while not self._stopping and (left := (until - boot_now()) / SECOND) > 0:
             self.host.lease.tick(self._longest_step())
             try:
@@ -223,6 +228,7 @@ class Worker:
                 if self._told:
                     self._told = False
                     await self._changed()
+            self._is_woken = True
             break
         self._woken.clear()
 

@@ -273,7 +273,10 @@ class _PostgresStatements(Statements):
 
 
 class _PostgresWork(Work):
-    """A write transaction whose locks are taken row by row. What opens it goes out with its first statements."""
+    """A write transaction whose locks are taken row by row.
+
+    What opens it, and what locks, waits for the next statement and goes out with it.
+    """
 
     def __init__(
         self,
@@ -286,7 +289,8 @@ class _PostgresWork(Work):
         super().__init__(connection, queries, probe)
         self.announces = False
         self._inner = connection
-        self._opening = opening
+        self._waiting = list(opening)
+        self._mark: int | None = len(opening) - 1
         self._learn = learn
 
     @property
@@ -296,8 +300,8 @@ class _PostgresWork(Work):
         return self._inner
 
     def begin(self) -> None:
-        """Open the transaction, if that is not done."""
-        if self._opening:
+        """Send what waits."""
+        if self._waiting:
             self._run([])
 
     def change(self, name: str, /, **values: Any) -> int:
@@ -310,18 +314,19 @@ class _PostgresWork(Work):
         return [answer.rows for answer in self._run([_step(self._queries, name, values) for name, values in wanted])]
 
     def lock(self, name: str, /, **values: Any) -> None:
-        self.execute(name, **values)
+        self._waiting.append(encoded(_step(self._queries, name, values)))
 
     def announce(self) -> None:
         self.announces = True
 
     def _run(self, steps: Sequence[Step]) -> list[Answered]:
-        opening, self._opening = self._opening, []
+        waiting, self._waiting = self._waiting, []
         before = boot_time()
-        answers = self._inner.run_encoded([*opening, *map(encoded, steps)])
-        if opening:
-            self._learn(answers[len(opening) - 1].rows[0][:1], before)
-        return answers[len(opening) :]
+        answers = self._inner.run_encoded([*waiting, *map(encoded, steps)])
+        if self._mark is not None:
+            self._learn(answers[self._mark].rows[0][:1], before)
+            self._mark = None
+        return answers[len(waiting) :]
 
 
 def _step(queries: Mapping[str, Query], name: str, values: Mapping[str, Any]) -> Step:

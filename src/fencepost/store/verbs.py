@@ -302,10 +302,12 @@ class Verbs(ABC):
             # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
             work.lock("lock_run", run=run)
             values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
-            if work.change("keep_signal", run=run, now=now, run_ended=RUN_ENDED, not_waiting=NOT_WAITING, **values):
-                work.change("wake_run", run=run, now=now)
+            kept = work.execute("keep_signal", run=run, now=now, run_ended=RUN_ENDED, not_waiting=NOT_WAITING, **values)
+            waking: list[Wanted] = [("wake_run", {"run": run, "now": now})] if kept else []
+            if kept:
                 work.announce()
-            return rows.signal(work.execute("find_signal", run=run, id=signal.id)[0])
+            *_, found = work.execute_all([*waking, ("find_signal", {"run": run, "id": signal.id})])
+            return rows.signal(found[0])
 
     @whole
     def signalled(self, lease: str) -> list[int]:
