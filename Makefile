@@ -26,6 +26,11 @@ demo: $(VENV)/.ready ## Kill workers while invoices go through (ARGS="--seed 7 -
 test: $(VENV)/.ready ## Run the tests on embedded parts alone (ARGS="tests/core -k fold")
 	$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: zombies
+zombies: $(VENV)/.ready ## Lose owners at each point of a dispatch, and let them come back (ARGS="--fault stopped")
+	@.ci/services
+	$(BIN)/python -m tests.zombies $(ARGS)
+
 .PHONY: chaos
 chaos: $(VENV)/.ready ## Crash PostgreSQL, cut commits and kill workers under load (SECONDS=60 SEED=1)
 	$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
@@ -36,7 +41,7 @@ test-services: $(VENV)/.ready ## Run what speaks to real servers, which are star
 	FENCEPOST_TEST_SERVICES=1 $(BIN)/python -m pytest $(or $(ARGS),$(ON_BOTH_DATABASES))
 
 # What every ledger must do is tested on SQLite and on PostgreSQL side by side.
-ON_BOTH_DATABASES := tests/services tests/store tests/runtime tests/scenarios tests/cli tests/targets
+ON_BOTH_DATABASES := tests/services tests/store tests/runtime tests/scenarios tests/cli tests/targets tests/zombies
 
 .PHONY: check
 check: $(VENV)/.ready ## Lint, formatting, types, layers and house rules

@@ -256,6 +256,15 @@ PAGES = (
         "Leave the ledger's tables to Fencepost. If nobody touched them, please report it with the message.",
     ),
     Page(
+        "WorkersLost",
+        "Three workers in a row ended, or stood still past their lease, with this run in work, and nothing of it was "
+        "answered in between. Another one would most likely go the same way.",
+        "The step that was in work, and what became of those processes: killed for want of memory, a fault in native "
+        "code, a call that never gives its thread back. Whatever was in flight is unknown, and asked about first.",
+        (("resume RUN --reason TEXT", "the cause is mended; the count begins anew"), NEW_CODE, CANCEL, GIVE_UP),
+        "Bound what a step may take in, and run what can end its process in a process of its own.",
+    ),
+    Page(
         "Another error's name",
         "An error that no page foresees ended the attempt to go on with this run: a fault of the workflow's code, "
         "of this process, or of Fencepost. Whatever was in flight is unknown, and asked about first.",

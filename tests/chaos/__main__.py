@@ -22,6 +22,7 @@ from fencepost.store.open import open_store
 from fencepost.testing import World
 from tests.chaos.story import BOOKS, DB, booked, made_app
 from tests.chaos.strikes import Strikes, Workers
+from tests.polling import until
 from tests.services.fixtures import Place
 from tests.services.postgres import Cluster, NotHere
 from tests.services.wire import Wire
@@ -47,11 +48,11 @@ class Ended(NamedTuple):
 async def load(app: App, seconds: float, prefix: str) -> list[str]:
     """Start runs for so long, as many open at once; each start is repeated until the ledger has answered."""
     started: list[str] = []
-    until = time.monotonic() + seconds
+    ends_at = time.monotonic() + seconds
 
     async def client(number: int) -> None:
         turn = 0
-        while time.monotonic() < until:
+        while time.monotonic() < ends_at:
             name = f"{prefix}-{number}-{turn}"
             started.append(name)
             handle = None
@@ -78,12 +79,13 @@ def unfinished(store: Store) -> list[str]:
 def wait_until_settled(url: str) -> list[str]:
     """Wait for the last run to end; the runs that have not."""
     with closing(open_store(url)) as store:
-        until = time.monotonic() + SETTLES_WITHIN
-        while (left := unfinished(store)) and time.monotonic() < until:
-            if all(" is held" in run for run in left):
-                break
-            time.sleep(0.2)
-        return left
+
+        def nothing_moves() -> bool:
+            return all(" is held" in run for run in unfinished(store))
+
+        with suppress(TimeoutError):
+            until(nothing_moves, "every run to end", seconds_max=SETTLES_WITHIN, seconds_between=0.2)
+        return unfinished(store)
 
 
 def count(world: World, started: list[str], strikes: Counter[str], stuck: list[str], seconds: float) -> Ended:

@@ -119,7 +119,7 @@ def fails_beside_a_wait(cast: Cast) -> None:
 
 def changes_its_mind(cast: Cast) -> None:
     """Its race takes back what is limited; then it asks for that all the same."""
-    cast.strike(stories.KEYED, "gamma", do="answer", status=429, retry_after="1", ordinal=1)
+    cast.strike(stories.KEYED, "gamma", do="answer", status=429, retry_after="3", ordinal=1)
     cast.start(stories.reconsiders)
 
 

@@ -170,8 +170,8 @@ async def either(run: Run, name: str) -> str:
 
 @workflow()
 async def reconsiders(run: Run, name: str) -> str:
-    """Asks after all for what its race took back."""
-    await run.race(run.do(gamma(order(name, "gamma")), item="it"), run.sleep("400ms"))
+    """Asks after all for what its race took back, when the reply to the first request is certain to be there."""
+    await run.race(run.do(gamma(order(name, "gamma")), item="it"), run.sleep("1200ms"))
     await run.sleep("10ms")
     return (await run.do(gamma(order(name, "gamma")), item="it")).id
 

@@ -85,7 +85,7 @@ class Refused:
 
 
 def test_an_end_without_the_end_of_the_pipeline_is_a_lost_connection() -> None:
-    connection = PostgresConnection(Silent(), patience=5.0, prepares=False)  # type: ignore[arg-type]
+    connection = PostgresConnection(Silent(), patience=5.0, prepares=False)  # type: ignore[arg-type]  # only what is called of it
 
     with pytest.raises(PostgresError) as lost:
         connection.run([("SELECT 1", ()), ("SELECT 2", ())])

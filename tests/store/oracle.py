@@ -93,7 +93,7 @@ class Oracle:
             "state": "running" if owned else "ready", "generation": int(owned), "version": 0,
             "wake_at": None if owned else new.wake_at, "result": None, "error": None, "hold": None, "cancel": None,
             "delivered": 0, "created_at": new.at, "changed_at": new.at, "ended_at": None,
-            "operations": {}, "attempts": {}, "steps": {}, "signals": {}, "seen": [],
+            "takeovers": 0, "operations": {}, "attempts": {}, "steps": {}, "signals": {}, "seen": [], "answers": 0,
         }  # fmt: skip
         return no, True
 
@@ -126,7 +126,19 @@ class Oracle:
         assert len(claimed) == len(set(claimed)) == min(limit, len(orphans | ripe)), "every due run, once, up to limit"
         assert set(claimed) <= orphans | ripe, "only what was due"
         for no in claimed:
+            self._count_takeover(self.books[no])
             self._take_over(self.books[no], name, now)
+
+    def _count_takeover(self, book: Facts) -> None:
+        """A takeover from a lost worker counts; one before which something was answered begins anew."""
+        if book["lease"] is None:
+            return
+        answered = sum(step["state"] != "open" for step in book["steps"].values())
+        answered += sum(attempt["outcome"] != "unresolved" for attempt in book["attempts"].values())
+        answered += sum(seen["kind"] == "look-up" for seen in book["seen"])
+        in_a_row = book["takeovers"] if book["answers"] == answered else 0
+        is_lost = self.leases[book["lease"]]["state"] == "expired"
+        book.update(takeovers=in_a_row + is_lost, answers=answered)
 
     @staticmethod
     def _take_over(book: Facts, lease: str, now: int) -> None:
@@ -182,7 +194,7 @@ class Oracle:
         }
 
     def visible_run(self, no: int) -> Facts:
-        hidden = {"operations", "attempts", "steps", "signals", "seen"}
+        hidden = {"operations", "attempts", "steps", "signals", "seen", "answers"}
         return {name: value for name, value in self.books[no].items() if name not in hidden}
 
     @staticmethod

@@ -153,7 +153,8 @@ class History:
             claims = [(stale, book["state"]), (right, "ready" if book["state"] != "ready" else "waiting")]
             for generation, state in claims:
                 values = {"run": no, "generation": generation, "expected": state, "lease": lease, "now": now}
-                assert work.change("claim_run", **values) == 0, "a claim of what is over"
+                counted = {"takeovers": 1, "answers": 0}
+                assert work.change("claim_run", **values, **counted) == 0, "a claim of what is over"
             assert work.change("take_over_operations", run=no, generation=stale, now=now) == 0, "and its operations"
 
     # -- steps: signals and decisions -----------------------------------------------------------------------------

@@ -220,6 +220,8 @@ def move_run(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     book.update(state=move.to, hold=move.hold, delivered=move.delivered, wake_at=wake_at)
     book.update(lease=book["lease"] if move.keep_lease else None, changed_at=move.at, ended_at=move.ended_at)
     book.update(generation=book["generation"] + move.raise_generation, version=book["version"] + 1)
+    if move.raise_generation:
+        book["takeovers"] = 0
     prove_run(book)
 
 

@@ -13,8 +13,9 @@ import pytest
 from fencepost.core.errors import StoreUnavailable, ValueRefused
 from fencepost.core.records import Run
 from fencepost.store.api import Answer
-from fencepost.store.journal import Journal, Ticket
+from fencepost.store.journal import Journal
 from fencepost.store.open import open_store
+from fencepost.store.ticket import Ticket
 from tests.polling import until
 from tests.store import build
 from tests.store.journaled import Bench, intent

@@ -74,6 +74,10 @@ class MovesRefused(Misuse):
     """The ledger refuses again and again what a run's own worker writes: its rows were changed by other hands."""
 
 
+class WorkersLost(Misuse):
+    """One worker after the other was lost with a run in work, and nothing of it was answered in between."""
+
+
 class TimeoutIgnored(Misuse):
     """A body that sends nothing goes on although its time is over and it was cancelled; nobody waits for it."""
 

@@ -197,6 +197,8 @@ class Run:
     cancel: str | None = None
     delivered: int = 0
     ended_at: int | None = None
+    takeovers: int = 0
+    """How often it was taken over from a worker that was lost, since anything of it was answered; see `core.poison`."""
 
 
 @dataclass(slots=True)
@@ -213,6 +215,8 @@ class Lease:
     renewed_at: int
     expires_at: int
     closed_at: int | None = None
+    margin: int = 0
+    """How long after its end nobody takes over, as its owner was configured."""
 
 
 @dataclass(slots=True)

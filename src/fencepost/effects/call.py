@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fencepost.effects.outside import Outside, Target
     from fencepost.effects.promises import KeyArgument, KeyHeader
     from fencepost.store.api import Answer
-    from fencepost.store.journal import Ticket
+    from fencepost.store.ticket import Ticket
 
 E = TypeVar("E", bound=Exception)
 

@@ -413,6 +413,7 @@ class App:
 
         Raises:
             Misuse: this app has a worker already; two would share a lease, and each believe the other's runs its own.
+            DeclarationError: a worker with a larger margin works on the same ledger.
             StoreUnavailable: the ledger refuses the worker's lease; after a failed sync also on the way out.
         """
         if self._workers:

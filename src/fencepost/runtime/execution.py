@@ -66,6 +66,7 @@ class Execution:
             if operation.state not in FINAL_OPERATION_STATES
         }
         """Operations that are not final, whether they are led or were left behind by an earlier life."""
+        self.bodies: dict[str, int] = {}  # attempt timeouts of the steps that run now and are no effects
         self.later: dict[str, Later] = {}
         self.stopped: Stopped | None = None
         self.stopped_at: str = ""
@@ -399,8 +400,8 @@ class Execution:
             self._spawn(mine)
 
     def longest_step(self) -> int:
-        """The longest attempt timeout of the effects in flight, in microseconds."""
-        return max((entry.contract.timeout for entry in self.open.values()), default=0)
+        """The longest attempt timeout of the steps that run now, in microseconds."""
+        return max(max((entry.contract.timeout for entry in self.open.values()), default=0), *self.bodies.values(), 0)
 
     def is_over(self) -> bool:
         """Whether nothing new may begin: refused, stopped for a person, lost, changed, or this worker stops."""

@@ -10,6 +10,7 @@ import os
 import secrets
 import socket
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 from fencepost.core.duration import SECOND, spelled
@@ -31,6 +32,21 @@ def check_margin(length: int, margin: int) -> None:
         raise DeclarationError(
             f"a margin of {spelled(margin)} does not fit into a lease of {spelled(length)}",
             hint="make the lease at least three times as long as the margin",
+        )
+
+
+def check_margin_beside(leases: Iterable[Lease], margin: int, now: int) -> None:
+    """Raise `DeclarationError` for a margin below that of a worker that is alive on the ledger.
+
+    Whoever takes over must wait at least as long as the owner was told that everybody waits.
+    """
+    alive = (lease for lease in leases if lease.state is LeaseState.LIVE and lease.expires_at + lease.margin > now)
+    largest = max(alive, key=lambda lease: lease.margin, default=None)
+    if largest is not None and largest.margin > margin:
+        raise DeclarationError(
+            f"a margin of {spelled(margin)} is below the {spelled(largest.margin)} of a worker on the same ledger",
+            hint="give all workers of a ledger one margin; to lower it, first end those with the larger one",
+            ids={"lease": largest.id, "host": largest.host, "pid": str(largest.pid)},
         )
 
 
@@ -74,6 +90,7 @@ class LeaseHolder:
                 taken_at=now,
                 renewed_at=now,
                 expires_at=now + self.length,
+                margin=self.margin,
             )
         )
         self._epoch = self.store.epoch()
@@ -87,6 +104,10 @@ class LeaseHolder:
         """The working loop moves; `longest_step` is the longest attempt timeout of the steps that run on it now."""
         self._ticked_at = boot_now()
         self._stall_allowed = min(max(longest_step, self.length), STALL_MAX)
+
+    def begins(self, timeout: int) -> None:
+        """A step begins on the working loop, which it may keep from ticking until its attempt timeout is over."""
+        self._stall_allowed = max(self._stall_allowed, min(timeout, STALL_MAX))
 
     def check(self) -> None:
         """Raise `LeaseLost` if no send may start now."""

@@ -29,8 +29,8 @@ from fencepost.effects.perform import Conclusion
 from fencepost.effects.sending import load_async, look_up_async, raise_async, run_async
 from fencepost.runtime.late import Report, take_in
 from fencepost.store.api import Answer, Group
-from fencepost.store.journal import Ticket
 from fencepost.store.moves import Observe
+from fencepost.store.ticket import Ticket
 
 if TYPE_CHECKING:
     from fencepost.effects.entry import Entry, Owner
@@ -75,7 +75,9 @@ class Hands:
                 answer = await self._execution.record(need.moves, need.observations)
             elif isinstance(need, Send):
                 # The deadline counts from before the permission was asked for.
-                attempting = self._sending(need, bound, asked_at + need.entry.contract.timeout)
+                timeout = need.entry.contract.timeout
+                self._host.lease.begins(timeout)
+                attempting = self._sending(need, bound, asked_at + timeout)
                 answer = await run_async(bound, attempting, self._host.executor, self._host.overdue)
             else:
                 answer = await self._meet(need, bound)
@@ -141,10 +143,15 @@ class Hands:
 
     async def _run(self, need: RunBody, bound: Bound[Any]) -> Sent:
         """A read, compute or model step: nothing is asked for permission, and nothing may be written."""
-        deadline = boot_now() + bound.step.attempt_timeout
-        attempting = Attempting(self._site, need.position, need.attempt, deadline, _NO_CONTRACT)
+        timeout = bound.step.attempt_timeout
+        self._host.lease.begins(timeout)
+        self._execution.bodies[need.position] = timeout
+        attempting = Attempting(self._site, need.position, need.attempt, boot_now() + timeout, _NO_CONTRACT)
         attempting.ignored = self._ignored
-        return await run_async(bound, attempting, self._host.executor, self._host.overdue)
+        try:
+            return await run_async(bound, attempting, self._host.executor, self._host.overdue)
+        finally:
+            del self._execution.bodies[need.position]
 
     def _late(self, entry: Entry, number: int, bound: Bound[Any]) -> Callable[[Future[Any]], None]:
         """What takes in the result of a thread that ended after its time."""

@@ -14,7 +14,8 @@ from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import FencepostError, RunInputMismatch, StoreBusy
 from fencepost.core.records import Run
 from fencepost.store.api import NewRun, Started
-from fencepost.store.journal import Journal, Ticket
+from fencepost.store.journal import Journal
+from fencepost.store.ticket import Ticket
 
 _GIVEN_AT_THE_START = {"workflow": "workflow", "fingerprint": "input", "principal": "principal"}
 """Columns of a run in which a second start must agree with the first, and what people call them."""

@@ -22,14 +22,16 @@ from fencepost.core.errors import (
     StoreFailed,
     StoreUnavailable,
     TimeoutIgnored,
+    WorkersLost,
 )
+from fencepost.core.poison import is_poison, is_suspect
 from fencepost.core.records import History, Run
 from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.effects.deadline import boot_now
 from fencepost.runtime import guard
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
-from fencepost.runtime.lease import LeaseHolder
+from fencepost.runtime.lease import LeaseHolder, check_margin_beside
 from fencepost.runtime.unlived import hand_back, hold_for_error
 
 if TYPE_CHECKING:
@@ -85,6 +87,8 @@ class Worker:
         self._lives: dict[int, Execution] = {}
         self._life_of: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._suspects: set[int] = set()
+        """Runs lived here that may have brought their last workers down."""
         self._changes: Changes = host.store.changes(self._hear)
         self._told = False
         """Whether the ledger has told of a change that was not looked at yet."""
@@ -161,6 +165,7 @@ class Worker:
     def _begin_life(self) -> None:
         """Take the lease under which this worker works; raises `StoreUnavailable` where it is asked to work."""
         guard.install()
+        check_margin_beside(self.host.store.leases(), self._margin, self.host.store.now())
         if self.host.lease.is_over:  # of an earlier worker of this process
             self.host.lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
         self.host.take_lease(self.host.lease)
@@ -187,20 +192,22 @@ class Worker:
         store, namespace, kinds = self.host.store, self.host.namespace, list(self.host.workflows)
         room = self.runs_max - len(self._lives)
         if room > 0:
-            now = store.now()
             if not (self._is_woken and store.is_remote):  # a claim asks too, and one question less is sooner awake
                 due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
-                if due is None or due > now:
+                if due is None or due > store.now():
                     return self._pause(due)
             claimed = await asyncio.to_thread(
-                store.claim, self.host.lease.id, kinds, namespace=namespace, now=now, margin=self._margin, limit=room
-            )
+                store.claim, self.host.lease.id, kinds, namespace=namespace, now=store.now(), margin=self._margin,
+                limit=room, suspects=0 if self._suspects else 1,
+            )  # fmt: skip
             for run in claimed:
                 self.claimed += 1
                 self._begin(run, None)
             if len(claimed) == room:
                 return PULSE
-        return self._pause(await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin))
+        due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
+        # What is due already was not to be had: a second suspect waits for its place.
+        return self._pause(due) or PULSE
 
     async def _ask(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the store: here, or on a thread where the answer takes a network's time, since the loop must go on."""
@@ -270,6 +277,8 @@ class Worker:
 
     def _begin(self, run: Run, history: History | None) -> None:
         self.host.watchers.here.add(run.no)
+        if is_suspect(run.takeovers):
+            self._suspects.add(run.no)
         life = self._life_of[run.no] = asyncio.create_task(self._live(run, history))
         self._await_in_the_end(life)
 
@@ -289,6 +298,7 @@ class Worker:
             return  # abandoned already, for another body
         LOG.error("run %s does not wait for %s, which goes on although its time is over", run.id, attempting.position)
         del self._lives[run.no]
+        self._suspects.discard(run.no)
         execution.draining = True
         life = self._life_of.pop(run.no)
         self._tasks.discard(life)
@@ -318,16 +328,25 @@ class Worker:
     async def _live(self, run: Run, history: History | None) -> None:
         left: Run | None = None
         try:
+            if is_poison(run.takeovers):
+                raise WorkersLost(  # noqa: TRY301 - held below, as everything that cannot be lived is
+                    f"{run.takeovers} workers in a row were lost with this run, and nothing of it was answered",
+                    hint="see what the step does to its process, mend it, then resume the run",
+                    ids={"run": run.id},
+                )
             left = await self._live_until_left(run, history)
         except StoreUnavailable as error:
             self._give_up(run, error)
         except Exception as error:  # noqa: BLE001 - a run must never be left owned and not lived
             await asyncio.to_thread(self._hold, run, error)
         finally:
-            was_full = len(self._lives) >= self.runs_max
+            was_full = len(self._lives) >= self.runs_max or run.no in self._suspects
+            self._suspects.discard(run.no)
+            # And not a later life of it that has begun here meanwhile.
             if (last := self._lives.get(run.no)) is not None and last.owner.generation == run.generation:
-                # And not a later life of it that has begun here meanwhile.
-                del self._lives[run.no], self._life_of[run.no]
+                del self._lives[run.no]
+            if self._life_of.get(run.no) is asyncio.current_task():
+                del self._life_of[run.no]
             self.host.watchers.run_left(run.no, left)
             if was_full or left is None or left.state not in FINAL_RUN_STATES:
                 self._woken.set()

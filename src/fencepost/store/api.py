@@ -91,6 +91,9 @@ class Prepared(Protocol):
     def commit(self, *, patience: float) -> list[Answer | Started | ValueRefused]:
         """Make them durable, on any thread; see `Store.commit`. Raises `StoreBusy` to be called again."""
 
+    def watched(self) -> int | None:
+        """After `StoreBusy`: the file descriptor on which the answer will come; None: only patience helps."""
+
 
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
 
@@ -142,13 +145,15 @@ class Store(Protocol):
         """Insert a run, or return the one that has this id, with whether it is new. Comparing is the caller's."""
 
     def claim(
-        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int
-    ) -> list[Run]:
+        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
+        suspects: int | None = None,
+    ) -> list[Run]:  # fmt: skip
         """Take due runs: expire overdue leases, raise generations, turn what was in flight into unknown; one commit.
 
         Due: ready, waiting, cancelling or compensating with `wake_at` passed and no owner; or owned by a lease that
-        is expired or ended. A lease is overdue when `expires_at + margin <= now`. Raises `LeaseLost` when the
-        claimer's own lease is over, in the commit that found it overdue if it was.
+        is expired or ended. A lease is overdue when `expires_at + margin <= now`, with the larger of its own margin and
+        the claimer's. At most so many of them are `suspects` (`core.poison`). Raises `LeaseLost` when the claimer's
+        own lease is over, in the commit that found it overdue if it was.
         """
 
     def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:

@@ -17,12 +17,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.core.errors import FencepostError, StoreBusy, StoreFailed, StoreUnavailable, ValueRefused
 from fencepost.store.api import Answer, Group, NewRun, Started
+from fencepost.store.ticket import A, Ticket, tell
 
 if TYPE_CHECKING:
     from fencepost.store.faultpoints import Probe
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-A = TypeVar("A", Answer, Started)
 
 # Syncs slower than this, in seconds, go to the writer thread. Measured: a hand-over costs about 0.1 ms, and a loop
 # that is busy gets the interpreter back to the writer only after a switch interval, up to 5 ms.
@@ -38,6 +38,9 @@ SLOW_SYNC = 0.001
 
 # So many slow syncs are handed over before one is done in place, to see whether the disk has become fast again.
 _REMEASURE_EVERY = 64
+
+# Batches of fewer groups than twice this are answered at once: two commits cost more than the wait for one.
+HALF_MIN = 8
 
 # So many groups at most share a commit: a bound for how long the write lock is kept, some 20 ms.
 GROUPS_MAX = 1_000
@@ -48,6 +51,9 @@ class PreparedCommit(Protocol):
 
     def commit(self, *, patience: float) -> list[Outcome]:
         """Make it durable. Raises `StoreBusy` when it takes longer than `patience` seconds; call it again then."""
+
+    def watched(self) -> int | None:
+        """After `StoreBusy`: the file descriptor on which the answer will come; None: only patience helps."""
 
 
 class JournaledStore(Protocol):
@@ -60,69 +66,6 @@ class JournaledStore(Protocol):
 
         Raises `StoreBusy` when the write lock is not free within `patience` seconds.
         """
-
-
-class Ticket(Generic[A]):
-    """The wait for the answer to one group or start.
-
-    `await ticket` on the loop that submitted it, or `ticket.wait()` on a thread.
-    """
-
-    __slots__ = ("_done", "_error", "_future", "_loop", "_when_done", "answer", "entry")
-
-    def __init__(
-        self,
-        entry: Group | NewRun,
-        loop: asyncio.AbstractEventLoop | None,
-        when_done: Callable[[Ticket[A]], None] | None,
-    ) -> None:
-        self.entry = entry
-        self.answer: A | None = None
-        self._error: BaseException | None = None
-        self._loop = loop
-        self._when_done: Callable[[Ticket[A]], None] | None = when_done
-        self._future: asyncio.Future[None] | None = None
-        self._done: threading.Event | None = threading.Event() if loop is None else None
-
-    @property
-    def done(self) -> bool:
-        """Whether the group was committed, refused or failed."""
-        return self.answer is not None or self._error is not None
-
-    def result(self) -> A:
-        """The answer; raises what kept the group from being judged. Only when `done`."""
-        if self._error is not None:
-            raise self._error
-        assert self.answer is not None, "the ticket is not done"
-        return self.answer
-
-    def wait(self, timeout: float | None = None) -> A:
-        """Block this thread until the group is done; raises `TimeoutError` after `timeout` seconds."""
-        assert self._done is not None, "a ticket that was submitted on an event loop is awaited"
-        if not self._done.wait(timeout):
-            raise TimeoutError("the ledger has not answered yet; the group may still be committed")
-        return self.result()
-
-    def __await__(self) -> Generator[Any, None, A]:
-        if not self.done:
-            assert self._loop is not None, "a ticket that was submitted on a thread is waited for"
-            self._future = self._loop.create_future()
-            yield from self._future
-        return self.result()
-
-    def _settle(self) -> None:
-        """Tell whoever waits; on the submitting loop's thread, or anywhere for a thread's ticket."""
-        if self._done is not None:
-            self._done.set()
-        if self._future is not None and not self._future.done():
-            self._future.set_result(None)
-        if self._when_done is None:
-            return
-        try:
-            self._when_done(self)
-        except Exception:  # noqa: BLE001 - it is the caller's, and logged
-            # The other tickets of the batch are told all the same.
-            _log.exception("a callback of the journal raised")
 
 
 class Journal:
@@ -239,13 +182,54 @@ class Journal:
             return
         batch = self._take()
         prepared = self._prepare(batch, loop, patience=0.0)
-        if prepared is not None and (self._is_slow() or not self._finish(batch, prepared, loop, patience=0.0)):
-            self._syncing = loop
-            self._writer_thread().finish(lambda: self._finish_for(loop, batch, prepared))
-            return
+        if prepared is not None:
+            if self._is_slow():
+                self._finish_elsewhere(loop, batch, prepared)
+                return
+            if not self._finish(batch, prepared, loop, patience=0.0):
+                self._watch(loop, batch, prepared)
+                return
         self._turn.release()
         if self._waiting:
             self._hand_over()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit) -> None:
+        """Let the loop go on until the answer comes, if it can hear it; else the writer thread waits for it."""
+        watched = prepared.watched()
+        if watched is None:
+            self._finish_elsewhere(loop, batch, prepared)
+            return
+        self._syncing = loop
+        silence = loop.call_later(self._patience, self._hear, loop, batch, prepared, watched, None)
+        loop.add_reader(watched, self._hear, loop, batch, prepared, watched, silence)
+
+    def _hear(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batch: list[Ticket[Any]],
+        prepared: PreparedCommit,
+        watched: int,
+        silence: asyncio.TimerHandle | None,
+    ) -> None:
+        """The answer has come, or a part of it; without `silence`, nothing has for too long."""
+        loop.remove_reader(watched)
+        if silence is None:
+            self._finish_elsewhere(loop, batch, prepared)
+            return
+        silence.cancel()
+        if not self._finish(batch, prepared, loop, patience=0.0, in_halves=True):
+            self._watch(loop, batch, prepared)
+            return
+        self._syncing = None
+        self._turn.release()
+        # Sent before those who were told go on, so that the server works meanwhile.
+        self._flush_on(loop)
+
+    def _finish_elsewhere(
+        self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit
+    ) -> None:
+        self._syncing = loop
+        self._writer_thread().finish(lambda: self._finish_for(loop, batch, prepared))
 
     def _is_slow(self) -> bool:
         if self._sync_seconds < SLOW_SYNC:
@@ -320,8 +304,13 @@ class Journal:
         loop: asyncio.AbstractEventLoop | None,
         *,
         patience: float | None = None,
+        in_halves: bool = False,
     ) -> bool:
-        """Commit a batch and tell; False when that takes longer than `patience` seconds, so that another goes on."""
+        """Commit a batch and tell; False when that takes longer than `patience` seconds, so that another goes on.
+
+        `in_halves`: tell the second half after the first one has handed in what it does next, so that from then on the
+        server works for one half while the loop works for the other.
+        """
         began = time.perf_counter()
         try:
             answers = prepared.commit(patience=self._patience if patience is None else patience)
@@ -337,18 +326,23 @@ class Journal:
         self.commits += 1
         for ticket, answer in zip(batch, answers, strict=True):
             if isinstance(answer, ValueRefused):
-                ticket._error = answer  # noqa: SLF001 - a ticket belongs to the journal
+                ticket.error = answer
             else:
                 ticket.answer = answer
-        _tell(batch, loop)
+        half = len(batch) // 2
+        if loop is not None and in_halves and half >= HALF_MIN and not self._waiting:
+            tell(batch[:half], loop)
+            loop.call_soon(loop.call_soon, tell, batch[half:], loop)
+        else:
+            tell(batch, loop)
         return True
 
     def _reject(self, batch: list[Ticket[Any]], error: Exception, loop: asyncio.AbstractEventLoop | None) -> None:
         if isinstance(error, StoreFailed):
             self._failed = error
         for ticket in batch:
-            ticket._error = error  # noqa: SLF001 - the same
-        _tell(batch, loop)
+            ticket.error = error
+        tell(batch, loop)
 
     # -- the writer thread ----------------------------------------------------------------------------------------
 
@@ -360,23 +354,6 @@ class Journal:
             if self._writer is None:
                 self._writer = _WriterThread(self._flush_rest)
             return self._writer
-
-
-def _tell(batch: list[Ticket[Any]], here: asyncio.AbstractEventLoop | None) -> None:
-    """Settle tickets where they were submitted: at once on this loop or for a thread, else once per other loop."""
-    elsewhere: dict[asyncio.AbstractEventLoop, list[Ticket[Any]]] = {}
-    for ticket in batch:
-        loop = ticket._loop  # noqa: SLF001 - a ticket belongs to the journal
-        if loop is here or loop is None:
-            ticket._settle()  # noqa: SLF001 - the same
-        else:
-            elsewhere.setdefault(loop, []).append(ticket)
-    for loop, tickets in elsewhere.items():
-        try:
-            loop.call_soon_threadsafe(_tell, tickets, loop)
-        except RuntimeError:
-            # The loop is closed, so nobody waits any more; what was committed is found in the ledger.
-            continue
 
 
 class _WriterThread:

@@ -39,8 +39,8 @@ ROLLBACK: Encoded = ("ROLLBACK", ())
 CHANNEL = "fencepost"
 """Where changes are told; the message is the ledger's schema."""
 
-IN_PLACE = 0.02
-"""Seconds for which an event loop waits for the answer to a batch before the writer thread waits for it."""
+IN_PLACE = 0.002
+"""Seconds for which an event loop waits in place for the answer to a single group; then it watches for it."""
 
 
 class Again(Exception):
@@ -80,6 +80,11 @@ class Commits:
         self._queries = queries
         self._clock = clock
         self._schema = schema
+
+    @property
+    def has_one_connection(self) -> bool:
+        """Whether whoever wants a connection waits for this journal's."""
+        return self._pool.size < 2  # noqa: PLR2004 - one for the journal, one for others
 
     def lend(self, patience: float) -> PostgresConnection:
         """A connection. Raises `Again` when none can be made, `StoreBusy` when all are in use."""
@@ -224,6 +229,16 @@ class Prepared:
                 self._announce("after")
                 return answers
 
+    def watched(self) -> int | None:
+        """See `PreparedCommit.watched`.
+
+        Not a process's only connection: a loop that asks for it would wait for ever. Nor before everything is sent.
+        """
+        connection = self._connection
+        if connection is None or self._commits.has_one_connection or not connection.is_sent:
+            return None
+        return connection.fileno()
+
     def _go_on(self, patience: float) -> list[Outcome]:
         if self._doubt is not None:
             self._has_happened = self._commits.settle(self._doubt, patience)
@@ -251,7 +266,7 @@ class Prepared:
             if connection.is_quiet:
                 self._sent_at = boot_time()
                 connection.send([BEGIN, self._commits.mark(connection), *steps, *self._telling, COMMIT])
-            results = connection.receive(patience or IN_PLACE)
+            results = connection.receive(patience or (IN_PLACE if len(self._entries) == 1 else 0.0))
         except PostgresError as error:
             return self._refused(connection, error, patience)
         if results is None and patience <= 0:

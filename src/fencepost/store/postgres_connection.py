@@ -185,6 +185,11 @@ class PostgresConnection:
         return not self.closed and self._inner.transaction_status != _IDLE
 
     @property
+    def is_sent(self) -> bool:
+        """Whether everything that was to be sent has left this process."""
+        return self._inner.flush() == 0
+
+    @property
     def is_quiet(self) -> bool:
         """Whether it waits for no answer."""
         return not self._sent
@@ -287,11 +292,8 @@ class PostgresConnection:
         return results
 
     def _wait(self, until: float, events: int) -> bool:
-        left = until - time.monotonic()
-        if left <= 0:
-            return False
         self._poll.modify(self._inner.socket, events)
-        return bool(self._poll.poll(left * 1000))
+        return bool(self._poll.poll(max(0.0, until - time.monotonic()) * 1000))
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

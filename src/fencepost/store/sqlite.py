@@ -265,5 +265,8 @@ class Prepared:
         self._store.finish(self._points)
         return self._answers
 
+    def watched(self) -> None:
+        """See `PreparedCommit.watched`: a file answers at once."""
+
 
 __all__ = ["Answer", "Prepared", "SqliteStore"]

@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import LeaseLost, NotOwner, RunNotFound
+from fencepost.core.poison import fitting
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
@@ -131,10 +132,11 @@ class Verbs(ABC):
     @whole
     def begin_epoch(self, audit: Callable[[Epoch], Audit]) -> Epoch:
         """See `Store.begin_epoch`."""
-        now, lost_from = self.now(), self.latest()
+        now = self.now()
         with self._writing() as work:
             work.lock("lock_every_run")
-            work.change("begin_epoch", now=now, lost_from=min(now, lost_from))
+            last = int(work.execute("last_trace")[0][0])
+            work.change("begin_epoch", now=now, lost_from=min(now, last))
             for statement in ("raise_generations", "raise_tokens"):
                 work.change(statement)
             work.change("expire_all_leases", now=now)
@@ -185,8 +187,9 @@ class Verbs(ABC):
 
     @whole
     def claim(
-        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int
-    ) -> list[Run]:
+        self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
+        suspects: int | None = None,
+    ) -> list[Run]:  # fmt: skip
         """See `Store.claim`. Raises `LeaseLost` when the claimer's own lease is over."""
         due = self.next_wake(workflows, namespace=namespace, margin=margin)
         if due is None or due > now or limit < 1:
@@ -205,7 +208,7 @@ class Verbs(ABC):
             if expired:
                 work.passing(["lease:live:expire"])
             if live:
-                return self._claim_all(work, lease, [*found, *unowned][:limit], now)
+                return self._claim_all(work, lease, [*fitting(found, suspects), *unowned][:limit], now)
         # After the commit, so that the expiry of this very lease stands.
         raise LeaseLost(
             "this process's own lease is over, so it may not claim runs",
@@ -215,12 +218,15 @@ class Verbs(ABC):
 
     def _claim_all(self, work: Work, lease: str, due: Sequence[Row], now: int) -> list[Run]:
         if self.probe is not None:
-            for run, _, state in due:
+            for run, _, state, *_ in due:
                 states = [row[0] for row in work.execute("operation_states_of", run=run)]
                 work.passing(faultpoints.of_claim(state, states))
         wanted: list[Wanted] = []
-        for run, generation, state in due:
-            claimed = {"run": run, "generation": generation, "expected": state, "lease": lease, "now": now}
+        for run, generation, state, takeovers, answers in due:
+            claimed = {
+                "run": run, "generation": generation, "expected": state, "lease": lease, "now": now,
+                "takeovers": takeovers, "answers": answers,
+            }  # fmt: skip
             taken_over = {"run": run, "generation": generation + 1, "now": now}
             wanted += [("claim_run", claimed), ("take_over_operations", taken_over), ("load_run", {"run": run})]
         runs = [rows.run(found) for (found,) in work.execute_all(wanted)[2::3]]

@@ -2,8 +2,8 @@
 
 -- name: take_lease
 -- Insert a live lease.
-INSERT INTO fencepost.lease (id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at)
-VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewed_at, :expires_at);
+INSERT INTO fencepost.lease (id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at, margin)
+VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewed_at, :expires_at, :margin);
 
 -- name: renew_lease
 -- Extend a live lease; one that is over stays over. `renewed_at` never goes back. A ledger that is older than what its
@@ -21,9 +21,9 @@ UPDATE fencepost.lease SET state = 'ended', closed_at = :now WHERE id = :lease A
 
 -- name: expire_leases
 -- Close every live lease that is overdue: the compare-and-set that no renewal undoes. One that somebody is renewing or
--- closing at this moment is left to the next claim.
+-- closing at this moment is left to the next claim. The larger margin counts, that of the lease or of whoever closes it.
 UPDATE fencepost.lease SET state = 'expired', closed_at = :now WHERE id IN (
-    SELECT id FROM fencepost.lease WHERE state = 'live' AND expires_at <= :now::bigint - :margin::bigint
+    SELECT id FROM fencepost.lease WHERE state = 'live' AND expires_at <= :now::bigint - greatest(margin, :margin::bigint)
     FOR NO KEY UPDATE SKIP LOCKED
 )
 RETURNING id;
@@ -34,7 +34,8 @@ SELECT 1 FROM fencepost.lease WHERE id = :lease AND state = 'live' FOR SHARE;
 
 -- name: all_leases
 -- Leases that are live or still own a run, newest first.
-SELECT id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at, closed_at
+SELECT id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at, closed_at,
+    margin
 FROM fencepost.lease
 WHERE state = 'live' OR EXISTS (SELECT 1 FROM fencepost.run WHERE run.lease = lease.id AND run.lease IS NOT NULL)
 ORDER BY taken_at DESC, id;

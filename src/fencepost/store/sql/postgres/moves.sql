@@ -306,6 +306,7 @@ WITH changed AS (
         error = CASE WHEN move.target = 'succeeded' THEN NULL ELSE coalesce(move.error, run.error) END,
         cancel = coalesce(move.cancel, run.cancel),
         delivered = move.delivered,
+        takeovers = CASE WHEN move.raise_generation = 1 THEN 0 ELSE run.takeovers END,
         changed_at = move.at,
         ended_at = move.ended_at
     FROM unnest(

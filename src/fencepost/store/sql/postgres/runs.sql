@@ -25,19 +25,22 @@ RETURNING no;
 -- name: find_run
 -- The run with this id.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
-    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
 FROM fencepost.run WHERE namespace = :namespace AND id = :id;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
-    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
 FROM fencepost.run WHERE no = :run;
 
 -- name: list_runs
 -- A page of runs in any state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
-    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
 FROM fencepost.run
 WHERE namespace = :namespace AND no < :after
 AND (:workflow::text IS NULL OR workflow = :workflow)
@@ -47,7 +50,8 @@ ORDER BY no DESC LIMIT :limit;
 -- name: list_runs_in_state
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
-    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
 FROM fencepost.run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow::text IS NULL OR workflow = :workflow)
@@ -56,7 +60,7 @@ ORDER BY no DESC LIMIT :limit;
 
 -- name: due_runs
 -- Unowned runs whose time has come, the earliest first; those that somebody else is claiming are left to them.
-SELECT no, generation, state FROM fencepost.run
+SELECT no, generation, state, takeovers, answers FROM fencepost.run
 WHERE lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
@@ -64,27 +68,39 @@ AND (workflow, workflow_version) IN (
 ORDER BY wake_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: orphaned_runs
--- Runs whose owner's lease is over. Steps from owner to owner in the index instead of reading every owned
--- run, and leaves those that somebody else is claiming to them.
+-- Runs whose owner's lease is over, with their takeovers in a row: one that follows an expired lease counts, and one
+-- before which something was answered begins anew. Those that were taken over least come first.
+-- Steps from owner to owner in the index instead of reading every owned run, and leaves those that somebody else is
+-- claiming to them.
 WITH RECURSIVE owner (id) AS (
     SELECT min(lease) FROM fencepost.run WHERE lease IS NOT NULL
     UNION ALL
     SELECT (SELECT min(lease) FROM fencepost.run WHERE lease IS NOT NULL AND lease > owner.id)
     FROM owner WHERE owner.id IS NOT NULL
 )
-SELECT run.no, run.generation, run.state
+SELECT run.no, run.generation, run.state,
+    CASE WHEN run.answers = of_run.answered THEN run.takeovers ELSE 0 END + (lease.state = 'expired')::int AS in_a_row,
+    of_run.answered
 FROM owner JOIN fencepost.lease ON lease.id = owner.id JOIN fencepost.run ON run.lease = lease.id
+CROSS JOIN LATERAL (
+    SELECT
+        (SELECT count(*) FROM fencepost.step WHERE step.run = run.no AND step.state <> 'open')
+        + (SELECT count(*) FROM fencepost.operation WHERE operation.run = run.no AND first_outcome <> 'unresolved')
+        + (SELECT count(*) FROM fencepost.attempt WHERE attempt.run = run.no AND outcome <> 'unresolved')
+        + (SELECT count(*) FROM fencepost.observation WHERE observation.run = run.no AND kind = 'look-up') AS answered
+) AS of_run
 WHERE lease.state <> 'live' AND run.lease IS NOT NULL AND run.namespace = :namespace
 AND (run.workflow, run.workflow_version) IN (
     SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
 )
-LIMIT :limit FOR NO KEY UPDATE OF run SKIP LOCKED;
+ORDER BY in_a_row LIMIT :limit FOR NO KEY UPDATE OF run SKIP LOCKED;
 
 -- name: claim_run
 -- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
 UPDATE fencepost.run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
-    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, changed_at = :now
+    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, changed_at = :now,
+    takeovers = :takeovers, answers = :answers
 WHERE no = :run AND generation = :generation AND state = :expected;
 
 -- name: take_over_operations
@@ -113,7 +129,7 @@ WITH RECURSIVE owner (id) AS (
     SELECT (SELECT min(lease) FROM fencepost.run WHERE lease IS NOT NULL AND lease > owner.id)
     FROM owner WHERE owner.id IS NOT NULL
 )
-SELECT min(coalesce(lease.closed_at, lease.expires_at + :margin::bigint))
+SELECT min(coalesce(lease.closed_at, lease.expires_at + greatest(lease.margin, :margin::bigint)))
 FROM owner JOIN fencepost.lease ON lease.id = owner.id
 WHERE EXISTS (
     SELECT 1 FROM fencepost.run WHERE run.lease = owner.id AND run.lease IS NOT NULL AND run.namespace = :namespace

@@ -2,8 +2,8 @@
 
 -- name: take_lease
 -- Insert a live lease.
-INSERT INTO lease (id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at)
-VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewed_at, :expires_at);
+INSERT INTO lease (id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at, margin)
+VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewed_at, :expires_at, :margin);
 
 -- name: renew_lease
 -- Extend a live lease; one that is over stays over. `renewed_at` never goes back: `latest_time` reads the clock's highest
@@ -21,8 +21,10 @@ SELECT 1 FROM lease WHERE id = :lease AND renewed_at >= :seen;
 UPDATE lease SET state = 'ended', closed_at = :now WHERE id = :lease AND state = 'live';
 
 -- name: expire_leases
--- Close every live lease that is overdue: the compare-and-set that no renewal undoes.
-UPDATE lease SET state = 'expired', closed_at = :now WHERE state = 'live' AND expires_at <= :now - :margin
+-- Close every live lease that is overdue: the compare-and-set that no renewal undoes. The larger margin counts, that of
+-- the lease or that of whoever closes it.
+UPDATE lease SET state = 'expired', closed_at = :now
+WHERE state = 'live' AND expires_at <= :now - :margin AND expires_at <= :now - margin
 RETURNING id;
 
 -- name: lease_is_live
@@ -31,7 +33,8 @@ SELECT 1 FROM lease WHERE id = :lease AND state = 'live';
 
 -- name: all_leases
 -- Leases that are live or still own a run, newest first.
-SELECT id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at, closed_at
+SELECT id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at, closed_at,
+    margin
 FROM lease
 WHERE state = 'live' OR EXISTS (SELECT 1 FROM run WHERE run.lease = lease.id AND run.lease IS NOT NULL)
 ORDER BY taken_at DESC, id;

@@ -144,7 +144,7 @@ WHERE run = :run AND id = :id AND state = :expected
 AND (SELECT generation FROM run WHERE no = :run) = :generation;
 
 -- name: move_run
--- Lead a run from one state to the next. One that is given up while a kept signal waits for it wakes at once; not if
+-- Lead a run from one state to the next. Other hands than its owner's start the count of its takeovers anew. One that is given up while a kept signal waits for it wakes at once; not if
 -- it pauses in a compensation, which a person may have started beside a wait that takes no signal any more.
 UPDATE run SET
     state = :to,
@@ -165,6 +165,7 @@ UPDATE run SET
     error = CASE WHEN :to = 'succeeded' THEN NULL ELSE coalesce(:error, error) END,
     cancel = coalesce(:cancel, cancel),
     delivered = :delivered,
+    takeovers = CASE WHEN :raise_generation THEN 0 ELSE takeovers END,
     changed_at = :at,
     ended_at = :ended_at
 WHERE no = :run AND state = :expected AND generation = :generation;

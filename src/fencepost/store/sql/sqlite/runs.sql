@@ -15,19 +15,22 @@ INSERT INTO run (
 -- name: find_run
 -- The run with this id.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
-    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
 FROM run WHERE namespace = :namespace AND id = :id;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
-    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
 FROM run WHERE no = :run;
 
 -- name: list_runs
 -- A page of runs in any state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
-    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
 FROM run
 WHERE namespace = :namespace AND no < :after
 AND (:workflow IS NULL OR workflow = :workflow)
@@ -37,7 +40,8 @@ ORDER BY no DESC LIMIT :limit;
 -- name: list_runs_in_state
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
-    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
 FROM run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow IS NULL OR workflow = :workflow)
@@ -46,7 +50,7 @@ ORDER BY no DESC LIMIT :limit;
 
 -- name: due_runs
 -- Unowned runs whose time has come, the earliest first.
-SELECT no, generation, state FROM run
+SELECT no, generation, state, takeovers, answers FROM run
 WHERE lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
@@ -54,26 +58,35 @@ AND (workflow, workflow_version) IN (
 ORDER BY wake_at LIMIT :limit;
 
 -- name: orphaned_runs
--- Runs whose owner's lease is over. Steps from owner to owner in the index instead of reading every owned run.
+-- Runs whose owner's lease is over, with their takeovers in a row: one that follows an expired lease counts, and one
+-- before which something was answered begins anew. Those that were taken over least come first.
+-- Steps from owner to owner in the index instead of reading every owned run.
 WITH RECURSIVE owner (id) AS (
     SELECT min(lease) FROM run WHERE lease IS NOT NULL
     UNION ALL
     SELECT (SELECT min(lease) FROM run WHERE lease IS NOT NULL AND lease > owner.id)
     FROM owner WHERE owner.id IS NOT NULL
+), orphan AS (
+    SELECT run.no, run.generation, run.state, run.takeovers, run.answers, lease.state = 'expired' AS is_lost,
+        (SELECT count(*) FROM step WHERE step.run = run.no AND step.state <> 'open')
+        + (SELECT count(*) FROM operation WHERE operation.run = run.no AND first_outcome <> 'unresolved')
+        + (SELECT count(*) FROM attempt WHERE attempt.run = run.no AND outcome <> 'unresolved')
+        + (SELECT count(*) FROM observation WHERE observation.run = run.no AND kind = 'look-up') AS answered
+    FROM owner JOIN lease ON lease.id = owner.id JOIN run ON run.lease = lease.id
+    WHERE lease.state <> 'live' AND run.lease IS NOT NULL AND run.namespace = :namespace
+    AND (run.workflow, run.workflow_version) IN (
+        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
+    )
 )
-SELECT run.no, run.generation, run.state
-FROM owner JOIN lease ON lease.id = owner.id JOIN run ON run.lease = lease.id
-WHERE lease.state <> 'live' AND run.lease IS NOT NULL AND run.namespace = :namespace
-AND (run.workflow, run.workflow_version) IN (
-    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
-)
-LIMIT :limit;
+SELECT no, generation, state, iif(answers = answered, takeovers, 0) + is_lost AS in_a_row, answered
+FROM orphan ORDER BY in_a_row LIMIT :limit;
 
 -- name: claim_run
 -- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
 UPDATE run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
-    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, changed_at = :now
+    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, changed_at = :now,
+    takeovers = :takeovers, answers = :answers
 WHERE no = :run AND generation = :generation AND state = :expected;
 
 -- name: take_over_operations
@@ -102,7 +115,7 @@ WITH RECURSIVE owner (id) AS (
     SELECT (SELECT min(lease) FROM run WHERE lease IS NOT NULL AND lease > owner.id)
     FROM owner WHERE owner.id IS NOT NULL
 )
-SELECT min(coalesce(lease.closed_at, lease.expires_at + :margin))
+SELECT min(coalesce(lease.closed_at, lease.expires_at + max(lease.margin, :margin)))
 FROM owner JOIN lease ON lease.id = owner.id
 WHERE EXISTS (
     SELECT 1 FROM run WHERE run.lease = owner.id AND run.lease IS NOT NULL AND run.namespace = :namespace

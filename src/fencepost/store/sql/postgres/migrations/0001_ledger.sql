@@ -38,6 +38,7 @@ CREATE TABLE fencepost.lease (
     renewed_at bigint NOT NULL,
     expires_at bigint NOT NULL,
     closed_at bigint,
+    margin bigint NOT NULL CHECK (margin >= 0),
     CHECK ((state = 'live') = (closed_at IS NULL))
 ) WITH (fillfactor = 70);
 
@@ -72,6 +73,9 @@ CREATE TABLE fencepost.run (
     created_at bigint NOT NULL,
     changed_at bigint NOT NULL,
     ended_at bigint,
+    -- Takeovers from workers that were lost, in a row, and how much of the run had been answered at the last of them.
+    takeovers bigint NOT NULL DEFAULT 0 CHECK (takeovers >= 0),
+    answers bigint NOT NULL DEFAULT 0,
     UNIQUE (namespace, id),
     CHECK (state <> 'running' OR lease IS NOT NULL),
     CHECK (lease IS NULL OR state IN ('running', 'cancelling', 'compensating')),

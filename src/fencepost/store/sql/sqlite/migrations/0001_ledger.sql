@@ -33,6 +33,7 @@ CREATE TABLE lease (
     renewed_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     closed_at INTEGER,
+    margin INTEGER NOT NULL CHECK (margin >= 0),
     CHECK ((state = 'live') = (closed_at IS NULL))
 ) STRICT, WITHOUT ROWID;
 
@@ -66,6 +67,9 @@ CREATE TABLE run (
     created_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
     ended_at INTEGER,
+    -- Takeovers from workers that were lost, in a row, and how much of the run had been answered at the last of them.
+    takeovers INTEGER NOT NULL DEFAULT 0 CHECK (takeovers >= 0),
+    answers INTEGER NOT NULL DEFAULT 0,
     UNIQUE (namespace, id),
     CHECK (state <> 'running' OR lease IS NOT NULL),
     CHECK (lease IS NULL OR state IN ('running', 'cancelling', 'compensating')),
