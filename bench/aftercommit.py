@@ -26,11 +26,15 @@ class _Prepared:
         self._groups = groups
         self._tell = tell
 
-    def commit(self) -> list[Outcome]:
+    def commit(self, *, patience: float) -> list[Outcome]:
         """Make it durable, then tell; a commit that raises tells nothing."""
-        outcomes = self._inner.commit()
+        outcomes = self._inner.commit(patience=patience)
         self._tell(self._groups, outcomes)
         return outcomes
+
+    def watched(self) -> int | None:
+        """What a loop can watch for the answer."""
+        return self._inner.watched()
 
 
 class AfterCommit:

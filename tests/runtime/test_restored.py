@@ -185,6 +185,7 @@ def test_what_was_not_sent_in_the_lost_time_is_sent_after_it_was_asked_about(led
 
     async def story() -> None:
         async with ledger.app(flow) as app:
+            await app.start(flow, "remembered", id="remembered")
             restored(app, by="anna", reason="the disk died")
             async with app.worker():
                 assert await deliver(app, flow, "new") == ["new two"]
@@ -194,7 +195,28 @@ def test_what_was_not_sent_in_the_lost_time_is_sent_after_it_was_asked_about(led
                     assert operation.observations[0].kind == LOST_TIME
 
     asyncio.run(story())
-    assert world.objects == {f"{rung} new one": 1, f"{rung} new two": 1}
+    assert {name: count for name, count in world.objects.items() if " new " in name} == {
+        f"{rung} new one": 1,
+        f"{rung} new two": 1,
+    }
+
+
+def test_a_key_that_may_have_been_used_before_its_window_is_not_trusted(ledger: Ledger) -> None:
+    """The window counts from the beginning of the lost time: the first use of the key may be as old."""
+    world = World()
+    flow = steps(world, "keyed")
+
+    async def story() -> None:
+        async with ledger.app(flow) as app:
+            await app.start(flow, "remembered", id="remembered")
+            ledger.ahead += 25 * 3600 * 1_000_000  # the backup is a day old, the window a day long
+            restored(app, by="anna", reason="the disk died")
+            async with app.worker():
+                (end,) = await deliver(app, flow, "new")
+                assert "promise has run out" in end
+
+    asyncio.run(story())
+    assert not any(" new " in name for name in world.objects)
 
 
 def test_once_the_lost_time_is_closed_first_sends_go_at_once(ledger: Ledger) -> None:

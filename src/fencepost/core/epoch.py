@@ -18,7 +18,10 @@ NOBODY = ""
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The time since a restore. `lost_from` to `began_at` (store clock) is what the ledger may have forgotten."""
+    """The time since a restore. `lost_from` to `began_at` (store clock) is what the ledger may have forgotten.
+
+    `lost_from` is the time of the latest thing that it remembers; 0 if it remembers nothing.
+    """
 
     number: int
     lost_from: int

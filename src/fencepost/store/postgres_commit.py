@@ -230,9 +230,9 @@ class Prepared:
                 return answers
 
     def watched(self) -> int | None:
-        """See `PreparedCommit.watched`. Not of a process's only connection: a loop that asks for it would wait for ever.
+        """See `PreparedCommit.watched`.
 
-        Nor before everything is sent, which a loop would have to watch for too.
+        Not a process's only connection: a loop that asks for it would wait for ever. Nor before everything is sent.
         """
         connection = self._connection
         if connection is None or self._commits.has_one_connection or not connection.is_sent:

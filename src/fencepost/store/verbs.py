@@ -132,10 +132,11 @@ class Verbs(ABC):
     @whole
     def begin_epoch(self, audit: Callable[[Epoch], Audit]) -> Epoch:
         """See `Store.begin_epoch`."""
-        now, lost_from = self.now(), self.latest()
+        now = self.now()
         with self._writing() as work:
             work.lock("lock_every_run")
-            work.change("begin_epoch", now=now, lost_from=min(now, lost_from))
+            last = int(work.execute("last_trace")[0][0])
+            work.change("begin_epoch", now=now, lost_from=min(now, last))
             for statement in ("raise_generations", "raise_tokens"):
                 work.change(statement)
             work.change("expire_all_leases", now=now)

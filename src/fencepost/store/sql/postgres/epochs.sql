@@ -24,3 +24,14 @@ UPDATE fencepost.token SET number = (SELECT max(number) * 1048576 FROM fencepost
 -- name: expire_all_leases
 -- Close every lease of before: none of their owners knows what this ledger says now.
 UPDATE fencepost.lease SET state = 'expired', closed_at = :now WHERE state = 'live';
+
+-- name: last_trace
+-- The latest thing that this ledger remembers; 0 if nothing. It may look at every row: it is asked once a restore.
+SELECT greatest(
+    coalesce((SELECT max(changed_at) FROM fencepost.run), 0),
+    coalesce((SELECT max(changed_at) FROM fencepost.operation), 0),
+    coalesce((SELECT max(seen_at) FROM fencepost.observation), 0),
+    coalesce((SELECT max(sent_at) FROM fencepost.signal), 0),
+    coalesce((SELECT max(at) FROM fencepost.audit), 0),
+    coalesce((SELECT max(renewed_at) FROM fencepost.lease), 0)
+);

@@ -24,3 +24,14 @@ UPDATE token SET number = (SELECT max(number) * 1048576 FROM epoch);
 -- name: expire_all_leases
 -- Close every lease of before: none of their owners knows what this ledger says now.
 UPDATE lease SET state = 'expired', closed_at = :now WHERE state = 'live';
+
+-- name: last_trace
+-- The latest thing that this ledger remembers; 0 if nothing. It may look at every row: it is asked once a restore.
+SELECT max(
+    coalesce((SELECT max(changed_at) FROM run), 0),
+    coalesce((SELECT max(changed_at) FROM operation), 0),
+    coalesce((SELECT max(seen_at) FROM observation), 0),
+    coalesce((SELECT max(sent_at) FROM signal), 0),
+    coalesce((SELECT max(at) FROM audit), 0),
+    coalesce((SELECT max(renewed_at) FROM lease), 0)
+);
