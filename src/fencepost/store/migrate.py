@@ -43,7 +43,7 @@ def schema_of(connection: Connection, path: str) -> int:
             hint="upgrade fencepost here, or open the ledger with the version that wrote it",
             ids={"ledger": path},
         )
-    return version
+    return int(version)
 
 
 def migrate(connection: Connection, path: str, patience: Patience) -> int:
