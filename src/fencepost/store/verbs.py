@@ -208,7 +208,8 @@ class Verbs(ABC):
             if expired:
                 work.passing(["lease:live:expire"])
             if live:
-                return self._claim_all(work, lease, [*fitting(found, suspects), *unowned][:limit], now)
+                some = fitting(found, suspects)
+                return self._claim_all(work, lease, [*some, *unowned][:limit], now)
         # After the commit, so that the expiry of this very lease stands.
         raise LeaseLost(
             "this process's own lease is over, so it may not claim runs",
@@ -223,12 +224,14 @@ class Verbs(ABC):
                 work.passing(faultpoints.of_claim(state, states))
         wanted: list[Wanted] = []
         for run, generation, state, takeovers, answers in due:
-            claimed = {
-                "run": run, "generation": generation, "expected": state, "lease": lease, "now": now,
-                "takeovers": takeovers, "answers": answers,
-            }  # fmt: skip
+            claimed = {"run": run, "generation": generation, "expected": state, "lease": lease, "now": now}
+            counted = {"takeovers": takeovers, "answers": answers}
             taken_over = {"run": run, "generation": generation + 1, "now": now}
-            wanted += [("claim_run", claimed), ("take_over_operations", taken_over), ("load_run", {"run": run})]
+            wanted += [
+                ("claim_run", claimed | counted),
+                ("take_over_operations", taken_over),
+                ("load_run", {"run": run}),
+            ]
         runs = [rows.run(found) for (found,) in work.execute_all(wanted)[2::3]]
         assert all(run.lease == lease for run in runs), "the runs were read under the same lock"
         return runs
