@@ -3,6 +3,7 @@
 
 VENV := .venv
 BENCH := .venv-bench
+PEERS := $(BENCH) $(BENCH)-absurd $(BENCH)-temporal $(BENCH)-restate
 BIN := $(VENV)/bin
 SERIES := 3.11 3.12 3.13
 PYTHON = $(shell .ci/find-python)
@@ -61,6 +62,12 @@ bench: $(VENV)/.ready ## Measure steps per second beside the ceiling and two pee
 	-@$(MAKE) --no-print-directory $(BENCH)/.ready # peers that cannot be installed are left out, the rest is measured
 	$(BIN)/python -m bench $(ARGS)
 
+# Each peer that cannot be installed or started is left out with a word; --keep-going tries them all.
+.PHONY: bench-peers
+bench-peers: $(VENV)/.ready ## Measure on PostgreSQL beside five peers (ARGS=--full); quick within 20 minutes
+	-@$(MAKE) --no-print-directory --keep-going $(PEERS:%=%/.ready)
+	$(BIN)/python -m bench.peers $(ARGS)
+
 .PHONY: test-each
 test-each: ## Run the tests on each Python from 3.11 to 3.13 that the machine has
 	@passed=; failed=; for series in $(SERIES); do \
@@ -80,6 +87,9 @@ docs: $(VENV)/.ready ## Generate the reference from docstrings and tables
 lock: ## Pin the newest requirements that fit (needs uv)
 	uv pip compile $(LOCK_OPTIONS) --output-file requirements/dev.txt pyproject.toml requirements/dev.in
 	uv pip compile $(LOCK_OPTIONS) --constraint requirements/dev.txt --output-file requirements/bench.txt pyproject.toml requirements/bench.in
+	for peer in absurd temporal restate; do \
+	    uv pip compile $(LOCK_OPTIONS) --constraint requirements/dev.txt \
+	        --output-file requirements/bench-$$peer.txt requirements/bench-$$peer.in || exit; done
 
 # One file for every supported Python and platform. No header, paths, index or address may enter it: tests/tidy looks.
 LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
@@ -87,7 +97,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --upgrade --
 
 .PHONY: clean
 clean: ## Remove environments, caches and what the demo left
-	rm -rf $(VENV) $(BENCH) $(SERIES:%=.venv-%) var build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(SERIES:%=.venv-%) var build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps come last, so that an interrupted set-up is done again.
@@ -100,6 +110,17 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml
 $(BENCH)/.ready: requirements/bench.txt
 	$(call make_environment,$(BENCH),requirements/bench.txt)
 	@touch $@
+
+$(BENCH)-%/.ready: requirements/bench-%.txt
+	$(call make_environment,$(BENCH)-$*,requirements/bench-$*.txt)
+	$(if $(filter restate,$*),$(call install_restate_server,$(BENCH)-restate))
+	@touch $@
+
+# $(call install_restate_server,FOLDER): npm is the only registry that has it as a program.
+define install_restate_server
+cp bench/restate-server/package.json bench/restate-server/package-lock.json $(1)/
+npm ci --prefix $(1) --ignore-scripts --no-audit --no-fund --silent
+endef
 
 # $(call make_environment,FOLDER,LOCK)
 define make_environment

@@ -9,10 +9,10 @@ has a tenth of one. Building the copies is not timed.
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from bench.modes import CONCURRENCIES, STEPS, emit
+from bench.place import Place
 from bench.work import new_id, one_run, working
 from fencepost.core.identity import operation_key
 from fencepost.core.records import Lease, Run
@@ -22,13 +22,12 @@ from fencepost.store.groups import Outcome
 from fencepost.store.journal import Journal
 from fencepost.store.moves import Move, MoveRun, NewOperation
 from fencepost.store.open import open_store
-from fencepost.store.sqlite import SqliteStore
 
 _NAMESPACE = "default"
 _LEASE_MICROSECONDS = 3_600_000_000
 
 
-async def moves_of_a_run(state: Path) -> list[list[Move]]:
+async def moves_of_a_run(where: Place) -> list[list[Move]]:
     """What the engine hands to the journal in the course of one run of ten steps, group by group.
 
     The first group begins the first step, each later one ends a step and begins the next, the last one ends the last
@@ -41,7 +40,7 @@ async def moves_of_a_run(state: Path) -> list[list[Move]]:
         assert outcomes.count(Answer.MOVED) == len(groups), outcomes
         recorded.extend([move for move in group.moves if not isinstance(move, MoveRun)] for group in groups)
 
-    async with working(state, record) as app:
+    async with working(where, record) as app:
         await one_run(app)
     assert len(recorded) == STEPS + 1, "a run of n steps takes n + 1 groups"
     return recorded
@@ -50,8 +49,8 @@ async def moves_of_a_run(state: Path) -> list[list[Move]]:
 class BareJournal:
     """A journal on a new ledger, with runs that belong to nobody who would work on them."""
 
-    def __init__(self, path: Path) -> None:
-        self.store: SqliteStore = open_store(str(path))
+    def __init__(self, where: Place) -> None:
+        self.store: Any = open_store(where.url)
         self.journal = Journal(self.store)
         now = self.store.now()
         self._lease = Lease(
@@ -86,7 +85,7 @@ class BareJournal:
             assert await ticket is Answer.MOVED
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Gives the ledger back."""
         self.journal.close()
         self.store.close()
 
@@ -109,11 +108,11 @@ async def steps_per_second(bare: BareJournal, recorded: list[list[Move]], concur
     return steps / passed
 
 
-async def measure(peer: str, state: Path, seconds: float) -> None:
+async def measure(peer: str, where: Place, seconds: float) -> None:
     """Prints the lines of mode `ceiling`."""
-    recorded = await moves_of_a_run(state)
+    recorded = await moves_of_a_run(where)
     for concurrency in CONCURRENCIES:
-        bare = BareJournal(state / f"ceiling-{concurrency}.sqlite")
+        bare = BareJournal(where.beside(f"ceiling_{concurrency}"))
         try:
             emit(
                 peer,

@@ -40,12 +40,13 @@ class Job(NamedTuple):
     round: int
     """0 for what is measured once, outside the rounds."""
 
-    def arguments(self, state: Path, seconds: float) -> list[str]:
-        """The command line, with a folder for its files and the length of one measurement."""
+    def arguments(self, state: Path, seconds: float, server: str | None = None) -> list[str]:
+        """The command line, with a folder for its files, the length of one measurement, and an empty database."""
         who = self.contestant
         if self.mode == "import":
             return [str(who.python), "-m", "bench.importing", who.peer, str(who.package)]
         shared = ["--state", str(state), "--seconds", str(seconds)]
+        shared += [] if server is None else ["--server", server]
         return [str(who.python), "-m", f"bench.{who.module}", self.mode, *shared, *who.options]
 
 
@@ -57,13 +58,13 @@ class Answer(NamedTuple):
     """Why it did not end well, in one line; None if it did. Lines printed before that still count."""
 
 
-def run(job: Job, folder: Path, seconds: float, patience: float) -> Answer:
+def run(job: Job, folder: Path, seconds: float, patience: float, server: str | None = None) -> Answer:
     """Runs the child in a new folder below `folder` and waits for it, `patience` seconds at most."""
     who = job.contestant
     if not who.python.exists():
         return Answer([], f"there is no {who.python.name} at {who.python}; `make bench` makes the environments")
     with tempfile.TemporaryDirectory(prefix=f"{who.peer}-", dir=folder, ignore_cleanup_errors=True) as state:
-        output, errors, status = _communicate(job.arguments(Path(state), seconds), patience)
+        output, errors, status = _communicate(job.arguments(Path(state), seconds, server), patience)
     lines = [line for line in map(read, output.splitlines()) if line is not None]
     for line in lines:
         line["round"] = job.round

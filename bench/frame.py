@@ -13,9 +13,10 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from bench.child import ROOT, Answer, Contestant, Job, run
 from bench.modes import MODES, Line
@@ -38,10 +39,42 @@ class Plan(NamedTuple):
     """Seconds for everything: a round that would not fit does not begin, and a child that goes on is ended."""
     variants: bool
     """Whether a peer is also measured in a setting that is not its default."""
+    patience: float = 120.0
+    """Seconds that one child may take."""
 
 
 QUICK = Plan("quick", rounds=3, seconds=1.0, budget=110.0, variants=False)
 FULL = Plan("full", rounds=7, seconds=4.0, budget=1800.0, variants=True)
+
+
+Database = AbstractContextManager[str | None]
+"""The url of an empty database for one child, thrown away afterwards; None: it measures files in its folder."""
+
+
+class Server(Protocol):
+    """A database server that contestants are measured on."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+
+    def says(self) -> str:
+        """What it is, and what it does to keep what it acknowledges."""
+
+    def database(self) -> Database:
+        """An empty database."""
+
+
+class Benchmark(NamedTuple):
+    """One of the benchmarks that this frame runs."""
+
+    command: str
+    about: str
+    quick: Plan
+    full: Plan
+    everyone: Callable[[Path, bool], Sequence[Contestant]]
+    """Of the peers' interpreter and whether variants are wanted."""
+    render: Callable[[Heading, Iterable[Line]], Iterator[str]]
 
 
 class Report(NamedTuple):
@@ -80,8 +113,15 @@ def jobs_once(everyone: Sequence[Contestant]) -> list[Job]:
 class Bench:
     """One benchmark under way: it keeps the clock, the figures and who has dropped out."""
 
-    def __init__(self, plan: Plan, everyone: Sequence[Contestant], folder: Path) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        everyone: Sequence[Contestant],
+        folder: Path,
+        database: Callable[[], Database] = nullcontext,
+    ) -> None:
         self.plan = plan
+        self._database = database
         self.everyone = everyone
         self.lines: list[Line] = []
         self.skipped: dict[str, str] = {}
@@ -116,14 +156,18 @@ class Bench:
             return  # it failed in an earlier round and would only cost the others time
         _progress(f"{'once' if job.round == 0 else f'round {job.round}'}: {what}")
         seconds = self.plan.seconds * (_FLOOR_SHARE if job.contestant.peer == "floor" else 1)
-        patience = self._left()
-        answer = run(job, self._folder, seconds, patience) if patience > 0 else Answer([], "the time was up before it")
+        answer = self._answer(job, seconds) if self._left() > 0 else Answer([], "the time was up before it")
         self.lines += answer.lines
         if answer.refusal is not None:
             self.skipped[what] = answer.refusal
 
+    def _answer(self, job: Job, seconds: float) -> Answer:
+        patience = min(self._left(), self.plan.patience)
+        with self._database() as server:
+            return run(job, self._folder, seconds, patience, server)
 
-def heading(plan: Plan, rounds: int, folder: Path) -> Heading:
+
+def heading(plan: Plan, rounds: int, folder: Path, database: str) -> Heading:
     """What the reader has to know about the place and the plan before believing a figure."""
     return Heading(
         mode=plan.name,
@@ -131,7 +175,7 @@ def heading(plan: Plan, rounds: int, folder: Path) -> Heading:
         rounds_planned=plan.rounds,
         seconds=plan.seconds,
         python=platform.python_version(),
-        sqlite=sqlite3.sqlite_version,
+        database=database,
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
         file_system=file_system(folder),
@@ -148,45 +192,61 @@ def file_system(folder: Path) -> str:
     return max(holding, key=lambda mount: len(mount[0]), default=("", "unknown"))[1]
 
 
-def measure(plan: Plan, everyone: Sequence[Contestant], state: Path) -> Report:
+def measure(plan: Plan, everyone: Sequence[Contestant], state: Path, server: Server | None = None) -> Report:
     """Runs the whole benchmark with its files below `state`, which is emptied of them afterwards."""
     state.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=state, ignore_cleanup_errors=True) as folder:
-        bench = Bench(plan, everyone, Path(folder))
+        if server is None:
+            bench, database, disk = (
+                Bench(plan, everyone, Path(folder)),
+                f"SQLite {sqlite3.sqlite_version}",
+                Path(folder),
+            )
+        else:
+            bench = Bench(plan, everyone, Path(folder), server.database)
+            database, disk = server.says(), server.folder
         bench.measure()
-        return Report(heading(plan, bench.rounds, Path(folder)), bench.lines, bench.skipped)
+        return Report(heading(plan, bench.rounds, disk, database), bench.lines, bench.skipped)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+ON_FILES = Benchmark(
+    "bench", "Measures a durable step on SQLite beside two peers.", QUICK, FULL,
+    lambda peers, variants: contestants(peers, variants=variants), render,
+)  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None, benchmark: Benchmark = ON_FILES, server: Server | None = None) -> int:
     """Measures and prints the table; 0 when it holds at least one figure of Fencepost, otherwise 1."""
-    options = _options(arguments)
-    plan = FULL if options.full else QUICK
+    options = _options(arguments, benchmark)
+    plan = benchmark.full if options.full else benchmark.quick
     given = {name: value for name in ("rounds", "seconds", "budget") if (value := getattr(options, name)) is not None}
     plan = plan._replace(**given)
-    everyone = contestants(options.peers_python, variants=plan.variants)
+    everyone = tuple(benchmark.everyone(options.peers_python, plan.variants))
     if options.only:
         everyone = tuple(who for who in everyone if who.peer in options.only)
-    report = measure(plan, everyone, options.state)
-    sys.stdout.write("\n".join(_text(report)) + "\n")
+    report = measure(plan, everyone, options.state, server)
+    sys.stdout.write("\n".join(_text(report, benchmark)) + "\n")
     if options.json is not None:
         written = {"heading": report.heading._asdict(), "lines": report.lines, "skipped": report.skipped}
         options.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     return 0 if any(line["peer"] == "fencepost" for line in report.lines) else 1
 
 
-def _text(report: Report) -> Iterator[str]:
-    yield from render(report.heading, report.lines)
+def _text(report: Report, benchmark: Benchmark) -> Iterator[str]:
+    yield from benchmark.render(report.heading, report.lines)
     if report.skipped:
         yield ""
         yield "Left out"
         yield from (f"  {what}: {why}" for what, why in report.skipped.items())
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    command = argparse.ArgumentParser(prog="python -m bench", description="Measures a durable step beside two peers.")
-    command.add_argument("--full", action="store_true", help="more and longer rounds; the quick mode ends within 2 min")
-    command.add_argument("--rounds", type=int, help=f"rounds (quick: {QUICK.rounds}, full: {FULL.rounds})")
-    command.add_argument("--seconds", type=float, help=f"of each figure (quick: {QUICK.seconds}, full: {FULL.seconds})")
+def _options(arguments: Sequence[str] | None, benchmark: Benchmark) -> argparse.Namespace:
+    quick, full = benchmark.quick, benchmark.full
+    command = argparse.ArgumentParser(prog=f"python -m {benchmark.command}", description=benchmark.about)
+    limit = f"the quick mode ends within {quick.budget / 60:.0f} min"
+    command.add_argument("--full", action="store_true", help=f"more and longer rounds; {limit}")
+    command.add_argument("--rounds", type=int, help=f"rounds (quick: {quick.rounds}, full: {full.rounds})")
+    command.add_argument("--seconds", type=float, help=f"of each figure (quick: {quick.seconds}, full: {full.seconds})")
     command.add_argument("--budget", type=float, help="seconds for everything; what does not fit is left out")
     command.add_argument("--json", type=Path, metavar="FILE", help="also write every single line there")
     command.add_argument("--only", nargs="+", metavar="PEER", help="measure these alone (floor, fencepost, dbos, ...)")

@@ -66,6 +66,12 @@ async def by_tasks(run: Callable[[], Awaitable[object]], concurrency: int, secon
     return Load(time.perf_counter() - started, [latency for latencies in each for latency in latencies])
 
 
+def emit_wake(peer: str, seconds: list[float]) -> None:
+    """Prints the line of mode `wake`."""
+    p50, p99 = (percentile(seconds, share) * 1e3 for share in (0.50, 0.99))
+    emit(peer, "wake", wakes=len(seconds), p50_ms=p50, p99_ms=p99)
+
+
 def emit_ten(peer: str, concurrency: int, load: Load) -> None:
     """Prints the line of mode `ten` for runs of `STEPS` steps."""
     emit(
@@ -90,9 +96,15 @@ def emit_history(peer: str, run_of: Callable[[int], object]) -> None:
         emit(peer, "history", history=history, ms_per_step=(time.perf_counter() - begun) / (repeats * history) * 1e3)
 
 
-def emit_idle(peer: str, seconds: float) -> None:
-    """Prints the line of mode `idle`: the process time that passes while the calling thread sleeps."""
-    used, begun = time.process_time(), time.perf_counter()
+def emit_idle(peer: str, seconds: float, statements: Callable[[], int | None] = lambda: None) -> None:
+    """Prints the line of mode `idle`: what passes of the process's time while the calling thread sleeps.
+
+    `statements` says how many the database has been given so far, where it counts them.
+    """
+    before, used, begun = statements(), time.process_time(), time.perf_counter()
     time.sleep(max(seconds, _IDLE_SECONDS_MIN))
     passed = time.perf_counter() - begun
-    emit(peer, "idle", cpu_percent=(time.process_time() - used) / passed * 100, seconds=passed)
+    cpu = (time.process_time() - used) / passed * 100
+    after = statements()
+    given = {} if before is None or after is None else {"statements_per_s": (after - before) / passed}
+    emit(peer, "idle", cpu_percent=cpu, seconds=passed, **given)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.place import Place, place
+
 Line = dict[str, str | int | float]
 
 STEPS = 10
@@ -19,6 +21,9 @@ STEPS = 10
 
 CONCURRENCIES = (1, 10, 100)
 """How many of those runs are open at once in one process."""
+
+BODY_SECONDS = 0.005
+"""How long a body waits in mode `processes`."""
 
 HISTORIES = (10, 100, 1000)
 """Steps in one run when the cost of a step is measured against what is already recorded."""
@@ -36,7 +41,7 @@ class Mode(NamedTuple):
 MODES = {
     "ten": Mode(
         "runs of ten steps in a closed loop at each concurrency",
-        ("concurrency", "runs", "steps_per_s", "p50_ms", "p99_ms", "seconds"),
+        ("concurrency", "runs", "steps_per_s", "seconds"),
         each_round=True,
     ),
     "ceiling": Mode(
@@ -80,13 +85,42 @@ MODES = {
         ("runs", "seconds"),
         each_round=False,
     ),
+    "queue": Mode(
+        "runs of ten steps enqueued by ten clients at a time, then drained by one worker process",
+        ("runs", "enqueue_per_s", "steps_per_s"),
+        each_round=False,
+    ),
+    "processes": Mode(
+        "runs of ten steps whose bodies wait 5 ms, drained by as many worker processes",
+        ("processes", "runs", "steps_per_s"),
+        each_round=False,
+    ),
+    "wake": Mode(
+        "from sending a signal to the moment when the run that waits for it goes on",
+        ("wakes", "p50_ms", "p99_ms"),
+        each_round=False,
+    ),
+    "cost": Mode(
+        "what a step costs the server, by its own statistics: whole runs of ten steps, their start and end included",
+        ("concurrency", "steps", "statements", "commits", "wal_syncs", "wal_bytes", "table_bytes"),
+        each_round=False,
+    ),
+    "million": Mode(
+        "a worker beside so many waiting runs: its memory, and how long a claim and a wake-up take",
+        ("runs", "worker_mib", "grown_mib", "claim_p50_ms", "claim_p99_ms", "wake_p50_ms", "idle_cpu_percent"),
+        each_round=False,
+    ),
+    "worker": Mode("no measurement: works for another process that measures", (), each_round=False),
     "about": Mode(
-        "what was measured: its version and how SQLite was set, read back from an open connection",
-        ("version", "journal_mode", "synchronous"),
+        "what was measured: its version and how its database was set, read back from an open connection",
+        ("version", "settings"),
         each_round=False,
     ),
 }
-"""Every mode by name. `about` is no request: a contestant adds that line to the answer of `ten`."""
+"""Every mode by name. `about` and `worker` are nobody's figures: a contestant adds the line `about` to its `ten`."""
+
+SERVED = ("about", "worker")
+"""What is not asked for as a measurement."""
 
 
 class Request(NamedTuple):
@@ -97,8 +131,15 @@ class Request(NamedTuple):
     """An empty folder of its own, on the disk to be measured."""
     seconds: float
     """How long each single figure may take to measure. The runs open at that moment are finished and counted."""
+    server: str | None
+    """The url of an empty database; None: whatever is measured is a file in `state`."""
     rest: argparse.Namespace
     """Every option, for the ones that a contestant has added."""
+
+    @property
+    def where(self) -> Place:
+        """Where Fencepost's ledger is."""
+        return place(self.state, self.server)
 
 
 def parser(peer: str, modes: Sequence[str]) -> argparse.ArgumentParser:
@@ -110,6 +151,7 @@ def parser(peer: str, modes: Sequence[str]) -> argparse.ArgumentParser:
     )
     command.add_argument("mode", choices=modes)
     command.add_argument("--state", type=Path, required=True, help="an empty folder on the disk to be measured")
+    command.add_argument("--server", metavar="URL", help="an empty PostgreSQL database; left out: a file is measured")
     command.add_argument("--seconds", type=float, default=1.0, help="length of each measurement (default: 1)")
     return command
 
@@ -117,7 +159,7 @@ def parser(peer: str, modes: Sequence[str]) -> argparse.ArgumentParser:
 def request(command: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> Request:
     """Reads the command line; a usage error exits with 2."""
     options = command.parse_args(arguments)
-    return Request(options.mode, options.state, options.seconds, options)
+    return Request(options.mode, options.state, options.seconds, options.server, options)
 
 
 def emit(peer: str, mode: str, **fields: str | float) -> None:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from bench.child import ROOT
 from bench.load import by_tasks
 from bench.modes import STEPS
+from bench.place import Place, place
 from bench.work import one_run, working
 from fencepost.runtime.app import App
 
@@ -100,10 +101,10 @@ def _clocks() -> tuple[float, float, float]:
     return time.perf_counter(), time.thread_time(), time.process_time()
 
 
-async def measure(state: Path, concurrency: int, seconds: float) -> Profile:
+async def measure(where: Place, concurrency: int, seconds: float) -> Profile:
     """Works in turns with and without the profiler, since the machine's speed drifts."""
     plain, profiled, profiler = _Stopwatch(), _Stopwatch(), cProfile.Profile(time.thread_time)
-    async with working(state) as app:
+    async with working(where) as app:
         await one_run(app)
         for _ in range(_TURNS):
             await plain.measure(app, concurrency, seconds / _TURNS)
@@ -212,7 +213,7 @@ def main() -> None:
     asked = command.parse_args()
     asked.state.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="profile-", dir=asked.state) as folder:
-        profile = asyncio.run(measure(Path(folder), asked.concurrency, asked.seconds))
+        profile = asyncio.run(measure(place(Path(folder)), asked.concurrency, asked.seconds))
     print("\n".join(report(profile, asked.functions)))
 
 

@@ -8,16 +8,15 @@ That lease is short here, and what it contributes is printed beside the figure. 
 
 import argparse
 import asyncio
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 from bench.modes import STEPS, emit
-from bench.work import Order, Ticket, ledger, runs_in
+from bench.place import Place, place
+from bench.work import Order, Ticket
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.promises import KeyHeader
@@ -25,7 +24,6 @@ from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 
-RUNS = 100
 HANGS_AT = 4
 LEASE, MARGIN, MARGIN_SECONDS = "2s", "200ms", 0.2
 _LOOK_AGAIN_SECONDS = 0.005
@@ -56,53 +54,53 @@ async def tickets(run: Run, steps: int) -> int:
     return steps
 
 
-def _app(state: Path) -> App:
-    return App(f"sqlite:///{ledger(state)}", workflows=[tickets], lease=LEASE, margin=MARGIN)
+def _app(where: Place) -> App:
+    return App(where.url, workflows=[tickets], lease=LEASE, margin=MARGIN)
 
 
-async def leave(state: Path) -> None:
+async def leave(where: Place, runs: int) -> None:
     """Begins all runs, says so when each one hangs, and waits to be killed."""
     _Bodies.hang = True
-    async with _app(state) as app, app.worker():
-        for number in range(RUNS):
-            await app.start(tickets, STEPS, id=f"run-{number}")
-        await _reached(lambda: _Bodies.hanging == RUNS, state)
+    async with _app(where) as app, app.worker(runs_max=runs):
+        await asyncio.gather(*(app.start(tickets, STEPS, id=f"run-{number}") for number in range(runs)))
+        await _reached(lambda: _Bodies.hanging == runs, where)
         sys.stdout.write(_READY + "\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 
 
-async def finish(state: Path) -> None:
+async def finish(where: Place, runs: int) -> None:
     """Works until every run has succeeded."""
-    async with _app(state) as app, app.worker():
-        await _reached(lambda: runs_in(state, "succeeded") == RUNS, state)
+    async with _app(where) as app, app.worker(runs_max=runs):
+        await _reached(lambda: where.runs_in("succeeded") == runs, where)
         sys.stdout.write(_READY + "\n")
         sys.stdout.flush()
 
 
-async def _reached(goal: Callable[[], bool], state: Path) -> None:
+async def _reached(goal: Callable[[], bool], where: Place) -> None:
     """Returns when the goal is reached; a run that is held would keep us for ever."""
     while not goal():
-        assert runs_in(state, "held") == 0, "a run is held"
+        assert where.runs_in("held") == 0, "a run is held"
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def measure(peer: str, state: Path) -> None:
+def measure(peer: str, where: Place, runs: int) -> None:
     """Prints the line of mode `recovery`."""
-    with _started("leave", state) as first:
+    with _started("leave", where, runs) as first:
         _await_ready(first)
         first.kill()
     begun, wall = time.perf_counter(), time.time()
-    with _started("finish", state) as second:
+    with _started("finish", where, runs) as second:
         _await_ready(second)
         seconds = time.perf_counter() - begun
         assert second.wait() == 0, "the second process did not end well"
-    lease_seconds = max(0.0, _lease_ends(state) + MARGIN_SECONDS - wall)
-    emit(peer, "recovery", runs=RUNS, seconds=seconds, lease_seconds=lease_seconds)
+    lease_seconds = max(0.0, _lease_ends(where) + MARGIN_SECONDS - wall)
+    emit(peer, "recovery", runs=runs, seconds=seconds, lease_seconds=lease_seconds)
 
 
-def _started(role: str, state: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "bench.recovery", role, str(state)]
+def _started(role: str, where: Place, runs: int) -> "subprocess.Popen[str]":
+    server = [] if where.server is None else [where.server]
+    command = [sys.executable, "-m", "bench.recovery", role, str(runs), str(where.folder), *server]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -112,19 +110,21 @@ def _await_ready(child: "subprocess.Popen[str]") -> None:
     assert said == _READY, f"instead of {_READY!r} it said {said!r}"
 
 
-def _lease_ends(state: Path) -> float:
+def _lease_ends(where: Place) -> float:
     """When the first worker's lease was over by its own word, in seconds since the epoch."""
-    with closing(sqlite3.connect(ledger(state))) as connection:
-        return float(connection.execute("SELECT expires_at FROM lease ORDER BY taken_at LIMIT 1").fetchone()[0]) / 1e6
+    with where.seen() as eye:
+        return float(eye.ask("SELECT expires_at FROM lease ORDER BY taken_at LIMIT 1")[0][0]) / 1e6
 
 
 def main() -> None:
     """Plays the part that the command line names."""
     command = argparse.ArgumentParser(prog="python -m bench.recovery")
     command.add_argument("role", choices=("leave", "finish"))
+    command.add_argument("runs", type=int)
     command.add_argument("state", type=Path)
+    command.add_argument("server", nargs="?", help="url of a database; left out: a file")
     asked = command.parse_args()
-    asyncio.run({"leave": leave, "finish": finish}[asked.role](asked.state))
+    asyncio.run({"leave": leave, "finish": finish}[asked.role](place(asked.state, asked.server), asked.runs))
 
 
 if __name__ == "__main__":

@@ -5,45 +5,46 @@ killed process `recovery`. This file answers the command line and prints the lin
 """
 
 import asyncio
-import gc
-import os
-import resource
-import sys
-import time
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
-from bench import ceiling, recovery
-from bench.load import by_tasks, emit_history, emit_idle, emit_ten
-from bench.modes import CONCURRENCIES, emit, parser, request
+from bench import ceiling, fleet, memory, million, recovery
+from bench.counters import counting, durability, emit_cost, statements
+from bench.drain import begin, command, emit_processes, emit_queue, started
+from bench.load import by_tasks, emit_history, emit_idle, emit_ten, emit_wake
+from bench.modes import CONCURRENCIES, STEPS, Request, emit, parser, request
+from bench.place import Place
 from bench.witness import WITNESS
-from bench.work import approval, ledger, new_id, one_run, runs_in, working
+from bench.work import app_on, one_run, working
 from fencepost import __version__
 from fencepost.runtime.app import App
 from fencepost.runtime.worker import quiet_collector
 
 PEER = "fencepost"
 _SYNCHRONOUS = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
-_WAITING = 10_000
-_WARM_UP = 500
-_STARTED_AT_ONCE = 500
-_LOOK_AGAIN_SECONDS = 0.05
-_BYTES_PER_MIB = 1024**2
-_KIB_PER_MIB = 1024
+_MODES = (
+    "ten", "ceiling", "history", "waiting", "idle", "recovery", "queue", "processes", "wake", "cost", "million",
+    "worker",
+)  # fmt: skip
+_COST_RUNS = ((1, 200), (100, 600))
+"""How many at a time, and how many in all."""
+_QUEUED = 2_000
+_IDLE_SECONDS = 20.0
+"""On a server: a lease is renewed every 5 s, and the listener proves every 10 s that it hears."""
+RECOVERED, RECOVERED_ON_SERVER = 100, 1_000
 
 
-async def ten(state: Path, seconds: float) -> None:
+async def ten(where: Place, seconds: float) -> None:
     """Prints the lines of mode `ten`, and `about` with what the witness has seen."""
     quiet_collector()  # as `fencepost worker` does
-    async with working(state, WITNESS.committed) as app:
-        WITNESS.watch(ledger(state))
+    async with working(where, WITNESS.committed) as app:
+        WITNESS.watch(where)
         await one_run(app)
         for concurrency in CONCURRENCIES:
             emit_ten(PEER, concurrency, await by_tasks(lambda: one_run(app), concurrency, seconds))
         WITNESS.close()
-        settings = {name: _pragma(app, name) for name in ("journal_mode", "synchronous")}
-    emit(PEER, "about", version=__version__, note=testimony(), **settings)
+        settings = _settings(app, where)
+    emit(PEER, "about", version=__version__, note=testimony(), settings=settings)
 
 
 def testimony() -> str:
@@ -54,15 +55,23 @@ def testimony() -> str:
     return f"{seen.bodies:,} bodies, each after its intent was durable ({seen.read_back:,} read back)"
 
 
+def _settings(app: App, where: Place) -> str:
+    """What durability rests on, read back."""
+    if where.server is None:
+        names = ("journal_mode", "synchronous")
+        return ", ".join(f"{name}={_pragma(app, name)}" for name in names)
+    return durability(where.server)
+
+
 def _pragma(app: App, name: str) -> str:
     """What the connection that writes the ledger says of itself."""
     answer = app.store._connection.execute(f"PRAGMA {name}")[0][0]  # noqa: SLF001 - the setting belongs to it alone
     return _SYNCHRONOUS.get(answer, str(answer))
 
 
-async def history(state: Path) -> None:
+async def history(where: Place) -> None:
     """Prints the lines of mode `history`."""
-    async with working(state) as app:
+    async with working(where) as app:
         await one_run(app)
         loop = asyncio.get_running_loop()
 
@@ -72,61 +81,86 @@ async def history(state: Path) -> None:
         await asyncio.to_thread(emit_history, PEER, run_of)
 
 
-async def waiting(state: Path) -> None:
-    """Prints the line of mode `waiting`: what the process grows by, SQLite's page cache included."""
-    async with working(state) as app:
-        await _wait_in(app, state, _WARM_UP)
-        before = _resident()
-        begun = time.perf_counter()
-        await _wait_in(app, state, _WARM_UP + _WAITING)
-        seconds = time.perf_counter() - begun
-        grown = (_resident() - before) * 10_000 / _WAITING
-    emit(PEER, "waiting", runs=_WAITING, mib_per_10000=grown, seconds=seconds)
-
-
-async def _wait_in(app: App, state: Path, wanted: int) -> None:
-    """Starts runs until so many are there, and returns when all of them wait."""
-    there = await asyncio.to_thread(runs_in, state, "waiting")
-    while there < wanted:
-        batch = range(there, min(wanted, there + _STARTED_AT_ONCE))
-        await asyncio.gather(*(app.start(approval, number, id=new_id()) for number in batch))
-        there = batch.stop
-        while await asyncio.to_thread(runs_in, state, "waiting") < there:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-
-
-def _resident() -> float:
-    """MiB of this process in memory; where only the peak is known, the peak."""
-    gc.collect()
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except OSError:
-        unit = _BYTES_PER_MIB if sys.platform == "darwin" else _KIB_PER_MIB
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-    return pages * os.sysconf("SC_PAGE_SIZE") / _BYTES_PER_MIB
-
-
-async def idle(state: Path, seconds: float) -> None:
+async def idle(where: Place, seconds: float) -> None:
     """Prints the line of mode `idle`: a worker that has made one run and has nothing else to do."""
-    async with working(state) as app:
+    async with working(where) as app:
         await one_run(app)
-        await asyncio.to_thread(emit_idle, PEER, seconds)
+        server = where.server
+        if server is None:
+            await asyncio.to_thread(emit_idle, PEER, seconds)
+        else:
+            await asyncio.to_thread(emit_idle, PEER, max(seconds, _IDLE_SECONDS), lambda: statements(server))
+
+
+async def cost(where: Place) -> None:
+    """Prints the lines of mode `cost`: one run after the other, and a hundred at a time."""
+    assert where.server is not None, "a file has no statistics"
+    async with working(where) as app:
+        await one_run(app)  # its tables are there, its statements known
+    for concurrency, runs in _COST_RUNS:
+        with counting(where.server) as spent:
+            trips = await _work_off(where, concurrency, runs)
+        emit_cost(PEER, concurrency, spent, runs * STEPS, round_trips=trips / (runs * STEPS))
+
+
+async def _work_off(where: Place, concurrency: int, runs: int) -> int:
+    """Make so many runs, and close everything; how many round trips that took, without those of a start."""
+    numbers = iter(range(runs))
+
+    async def client(app: App) -> None:
+        for _ in numbers:
+            await one_run(app)
+
+    async with working(where) as app:
+        before = _round_trips(app)
+        await asyncio.gather(*(client(app) for _ in range(concurrency)))
+        return _round_trips(app) - before
+
+
+def _round_trips(app: App) -> int:
+    pool = app.store._pool  # noqa: SLF001 - nobody else counts them
+    return sum(connection.round_trips for connection in pool._free)  # noqa: SLF001 - the same
+
+
+def wake(asked: Request) -> None:
+    """Prints the line of mode `wake`."""
+    asyncio.run(_make(asked.where))
+    with started([command("subject", asked)]) as workers:
+        begin(workers)
+        emit_wake(PEER, asyncio.run(fleet.wake_ups(asked.where)))
+
+
+async def _make(where: Place) -> None:
+    async with app_on(where) as app:
+        app.store.now()
 
 
 def main() -> None:
     """Prints the lines of the mode that the command line names."""
-    asked = request(parser("subject", ("ten", "ceiling", "history", "waiting", "idle", "recovery")))
-    if asked.mode == "recovery":
-        recovery.measure(PEER, asked.state)
-        return
-    measure: Callable[[], Coroutine[Any, Any, None]] = {
-        "ten": lambda: ten(asked.state, asked.seconds),
-        "ceiling": lambda: ceiling.measure(PEER, asked.state, asked.seconds),
-        "history": lambda: history(asked.state),
-        "waiting": lambda: waiting(asked.state),
-        "idle": lambda: idle(asked.state, asked.seconds),
-    }[asked.mode]
-    asyncio.run(measure())
+    options = parser("subject", _MODES)
+    options.add_argument("--waiting", type=int, default=million.RUNS, help="runs of mode million")
+    asked = request(options)
+    where = asked.where
+    measure: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+        "ten": lambda: ten(where, asked.seconds),
+        "ceiling": lambda: ceiling.measure(PEER, where, asked.seconds),
+        "history": lambda: history(where),
+        "waiting": lambda: memory.waiting(PEER, where),
+        "idle": lambda: idle(where, asked.seconds),
+        "cost": lambda: cost(where),
+        "worker": lambda: fleet.work(where),
+    }
+    if asked.mode in measure:
+        asyncio.run(measure[asked.mode]())
+    elif asked.mode == "recovery":
+        recovery.measure(PEER, where, RECOVERED_ON_SERVER if where.server else RECOVERED)
+    elif asked.mode == "million":
+        million.measure(PEER, asked, asked.rest.waiting)
+    elif asked.mode == "wake":
+        wake(asked)
+    else:
+        of_queue = emit_queue if asked.mode == "queue" else emit_processes
+        of_queue(PEER, fleet.RunQueue(where), command("subject", asked), _QUEUED)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bench.modes import CONCURRENCIES, HISTORIES, MODES, Line
 
 _GAP = "  "
-_MISSING = "-"
+MISSING = "-"
 
 
 class Heading(NamedTuple):
@@ -22,7 +22,7 @@ class Heading(NamedTuple):
     rounds_planned: int
     seconds: float
     python: str
-    sqlite: str
+    database: str
     system: str
     cores: int
     file_system: str
@@ -64,7 +64,7 @@ class Figures:
         found: dict[int, list[float]] = {}
         for line in self._lines:
             same = line["peer"] == source.peer and line["mode"] == source.mode
-            if same and all(line.get(name) == value for name, value in where.items()):
+            if same and field in line and all(line.get(name) == value for name, value in where.items()):
                 found.setdefault(int(line["round"]), []).append(float(line[field]))
         return {number: median(values) for number, values in found.items()}
 
@@ -97,59 +97,62 @@ def render(heading: Heading, lines: Iterable[Line]) -> Iterator[str]:
     """The report, line by line."""
     figures = Figures(lines)
     peers = [source for source in PEERS if source.peer in _DEFAULT_PEERS or figures.has(source.peer)]
-    yield from _introduction(heading, figures, peers)
+    yield from introduction(heading, figures, peers)
     at = [str(concurrency) for concurrency in CONCURRENCIES]
-    rates = [
+    speed = [
         ["10-step runs, steps/s at concurrency", *at],
-        *(_rates(figures, source) for source in (SUBJECT, *peers, CEILING, WRITES, INSERT)),
+        *(rates(figures, source) for source in (SUBJECT, *peers, CEILING, WRITES, INSERT)),
     ]
     ratios = [["ratios (median of the rounds)", *at], *_ratios(figures, peers)]
-    latencies = [["a run's latency, p50 / p99 ms", *at], *(_latencies(figures, source) for source in (SUBJECT, *peers))]
-    yield from _aligned([*rates, [], *ratios, [], *latencies])
+    waits = [["a run's latency, p50 / p99 ms", *at], *(latencies(figures, source) for source in (SUBJECT, *peers))]
+    yield from aligned([*speed, [], *ratios, [], *waits])
     yield ""
     histories = ["ms a step in a run of N steps", *(str(history) for history in HISTORIES)]
-    yield from _aligned([histories, *(_history(figures, source.peer) for source in (SUBJECT, *_defaults(peers)))])
+    yield from aligned([histories, *(_history(figures, source.peer) for source in (SUBJECT, *_defaults(peers)))])
     yield ""
     once = ["", "import ms", "modules", "peak RSS MiB", "idle % of a core", "MiB / 10,000 waiting", "recovery s"]
-    yield from _aligned([once, *(_once(figures, source.peer) for source in (SUBJECT, *_defaults(peers)))])
+    yield from aligned([once, *(_once(figures, source.peer) for source in (SUBJECT, *_defaults(peers)))])
 
 
 def _defaults(peers: Iterable[Source]) -> list[Source]:
     return [source for source in peers if source.peer in _DEFAULT_PEERS]
 
 
-def _introduction(heading: Heading, figures: Figures, peers: Iterable[Source]) -> Iterator[str]:
+def introduction(heading: Heading, figures: Figures, peers: Iterable[Source]) -> Iterator[str]:
+    """The place, the plan, what the machine gave meanwhile, and what was measured."""
     short = "" if heading.rounds == heading.rounds_planned else f" of {heading.rounds_planned} (the time was up)"
     yield f"Fencepost bench, {heading.mode}: {heading.rounds} interleaved rounds{short}, {heading.seconds:g} s a figure"
     yield (
-        f"Python {heading.python}, SQLite {heading.sqlite}, {heading.cores} cores, {heading.system}, "
+        f"Python {heading.python}, {heading.database}, {heading.cores} cores, {heading.system}, "
         f"files on {heading.file_system}"
     )
     if heading.file_system == "tmpfs":
         yield "These files are in memory: a sync costs nothing here, and every figure is too good (--state FOLDER)."
     machine = Source("", "floor", "machine")
     yield (
-        f"fdatasync {_spread(figures, machine, 'fdatasync_per_s', '{:,.0f}')} /s, "
-        f"empty Python loop {_spread(figures, machine, 'loop_million_per_s', '{:.0f}')} million turns/s"
+        f"fdatasync {spread(figures, machine, 'fdatasync_per_s', '{:,.0f}')} /s, "
+        f"empty Python loop {spread(figures, machine, 'loop_million_per_s', '{:.0f}')} million turns/s"
     )
     for source in (SUBJECT, *peers):
         said = figures.about(source.peer)
         if said is not None:
-            settings = f"journal_mode={said['journal_mode']}, synchronous={said['synchronous']}"
-            yield f"{source.peer}: {said['version']}, {settings}{'; ' + str(said['note']) if 'note' in said else ''}"
+            note = f"; {said['note']}" if "note" in said else ""
+            yield f"{source.peer}: {said['version']}, {said['settings']}{note}"
     yield ""
 
 
-def _spread(figures: Figures, source: Source, field: str, form: str) -> str:
+def spread(figures: Figures, source: Source, field: str, form: str) -> str:
+    """The median, and how far the rounds lie apart."""
     values = figures.values(source, field).values()
     if not values:
-        return _MISSING
+        return MISSING
     return f"{form.format(median(values))} ({form.format(min(values))}-{form.format(max(values))})"
 
 
-def _rates(figures: Figures, source: Source) -> Row:
+def rates(figures: Figures, source: Source) -> Row:
+    """Steps a second at each concurrency."""
     cells = (figures.middle(source, "steps_per_s", concurrency=concurrency) for concurrency in CONCURRENCIES)
-    return [f"  {source.label}", *(_cell(value, "{:,.0f}") for value in cells)]
+    return [f"  {source.label}", *(cell(value, "{:,.0f}") for value in cells)]
 
 
 def _ratios(figures: Figures, peers: Iterable[Source]) -> Iterator[Row]:
@@ -157,7 +160,7 @@ def _ratios(figures: Figures, peers: Iterable[Source]) -> Iterator[Row]:
         yield [
             f"  fencepost / {peer.label}",
             *(
-                _aimed(figures.ratio(SUBJECT, peer, concurrency), "{:.1f}x", AIMS.get((peer.peer, concurrency)))
+                aimed(figures.ratio(SUBJECT, peer, concurrency), "{:.1f}x", AIMS.get((peer.peer, concurrency)))
                 for concurrency in CONCURRENCIES
             ),
         ]
@@ -167,21 +170,22 @@ def _ratios(figures: Figures, peers: Iterable[Source]) -> Iterator[Row]:
         (CEILING, WRITES, "ceiling / plain inserts and updates", {}),
     ):
         values = [(figures.ratio(over, under, concurrency), aim.get(concurrency)) for concurrency in CONCURRENCIES]
-        yield [f"  {label}", *(_aimed(value, "{:.0%}", wanted) for value, wanted in values)]
+        yield [f"  {label}", *(aimed(value, "{:.0%}", wanted) for value, wanted in values)]
 
 
-def _latencies(figures: Figures, source: Source) -> Row:
+def latencies(figures: Figures, source: Source) -> Row:
+    """A run's p50 and p99 at each concurrency."""
     cells = []
     for concurrency in CONCURRENCIES:
         p50, p99 = (figures.middle(source, field, concurrency=concurrency) for field in ("p50_ms", "p99_ms"))
-        cells.append(_MISSING if p50 is None else f"{p50:,.1f} / {p99:,.1f}")
+        cells.append(MISSING if p50 is None else f"{p50:,.1f} / {p99:,.1f}")
     return [f"  {source.label}", *cells]
 
 
 def _history(figures: Figures, peer: str) -> Row:
     source = Source(peer, peer, "history")
     cells = (figures.middle(source, "ms_per_step", history=history) for history in HISTORIES)
-    return [f"  {peer}", *(_cell(value, "{:.3f}") for value in cells)]
+    return [f"  {peer}", *(cell(value, "{:.3f}") for value in cells)]
 
 
 def _once(figures: Figures, peer: str) -> Row:
@@ -196,20 +200,22 @@ def _once(figures: Figures, peer: str) -> Row:
     assert all(field in MODES[mode].fields for mode, field, _ in wanted)
     return [
         f"  {peer}",
-        *(_cell(figures.middle(Source(peer, peer, mode), field), form) for mode, field, form in wanted),
+        *(cell(figures.middle(Source(peer, peer, mode), field), form) for mode, field, form in wanted),
     ]
 
 
-def _cell(value: float | None, form: str) -> str:
-    return _MISSING if value is None else form.format(value)
+def cell(value: float | None, form: str) -> str:
+    """A figure, or a dash."""
+    return MISSING if value is None else form.format(value)
 
 
-def _aimed(value: float | None, form: str, aim: float | None) -> str:
-    said = _cell(value, form)
+def aimed(value: float | None, form: str, aim: float | None) -> str:
+    """A figure beside its aim, where it has one."""
+    said = cell(value, form)
     return said if aim is None else f"{said} (aim {form.format(aim).replace('.0x', 'x')})"
 
 
-def _aligned(rows: Sequence[Row]) -> Iterator[str]:
+def aligned(rows: Sequence[Row]) -> Iterator[str]:
     """The first column flush left, the others flush right, each as wide as its widest cell."""
     columns = max(len(row) for row in rows)
     widths = [max((len(row[n]) for row in rows if len(row) > n), default=0) for n in range(columns)]

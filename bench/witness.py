@@ -2,16 +2,15 @@
 
 The key of every intent whose commit has returned is a permission; a body uses its permission up, so that a body that
 runs early, or twice for one dispatch, is counted as a violation. That is one set lookup a step, a fraction of a
-microsecond. One body in `SAMPLE` also reads its own row through a connection that shares nothing with the store: in
-WAL mode others see a commit only after its sync. That the sync is a real one is `synchronous`, which `subject` reads
-back.
+microsecond. One body in `SAMPLE` also reads its own row through a connection that shares nothing with the store:
+SQLite in WAL mode and PostgreSQL show a commit to others only after its sync. That the sync is a real one are settings
+that `subject` reads back.
 """
 
-import sqlite3
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
+from bench.place import Eye, Place
 from fencepost.store.api import Answer, Group, NewRun
 from fencepost.store.groups import Outcome
 from fencepost.store.moves import NewOperation
@@ -41,11 +40,11 @@ class Witness:
         self._bodies = 0
         self._read_back = 0
         self._violations = 0
-        self._other: sqlite3.Connection | None = None
+        self._other: Eye | None = None
 
-    def watch(self, ledger: Path) -> None:
-        """Read samples back from this file."""
-        self._other = sqlite3.connect(ledger, isolation_level=None)
+    def watch(self, ledger: Place) -> None:
+        """Read samples back from this ledger."""
+        self._other = ledger.eye()
 
     def committed(self, groups: Sequence[Group | NewRun], outcomes: Sequence[Outcome]) -> None:
         """Take the permissions of a commit that has returned; what `aftercommit` is given to tell."""
@@ -67,8 +66,8 @@ class Witness:
         if self._other is not None and self._bodies % SAMPLE == 0:
             self._look(self._other, key)
 
-    def _look(self, other: sqlite3.Connection, key: str) -> None:
-        if other.execute("SELECT state FROM operation WHERE key = ?", (key,)).fetchall() == [("dispatched",)]:
+    def _look(self, other: Eye, key: str) -> None:
+        if list(other.ask("SELECT state FROM operation WHERE key = ?", key)) == [("dispatched",)]:
             self._read_back += 1
         else:
             self._violations += 1

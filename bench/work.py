@@ -5,16 +5,18 @@ Pydantic for what goes in and comes out. The body sends nothing, so that the fig
 not a target. How runs are loaded and measured is `subject`.
 """
 
-import sqlite3
+import asyncio
+import os
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from itertools import count
-from pathlib import Path
 
 from pydantic import BaseModel
 
 from bench.aftercommit import Tell, listen
-from bench.modes import STEPS
+from bench.modes import BODY_SECONDS, STEPS
+from bench.place import Place
 from bench.witness import WITNESS
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
@@ -61,23 +63,45 @@ async def approval(run: Run, number: int) -> int:
     return number if await run.wait("approved", bool) else 0
 
 
+@effect(send_key=KeyHeader("Idempotency-Key", window="24h"), attempt_timeout="20s", settle="5s", reference="id")
+async def create_slowly(call: Call, order: Order) -> Ticket:  # noqa: ARG001 - nothing is sent
+    """A body that waits as if a near target answered."""
+    await asyncio.sleep(BODY_SECONDS)
+    return Ticket(id=f"ticket-{order.amount}", ok=True)
+
+
+@workflow(version=1)
+async def waiting_bodies(run: Run, steps: int) -> int:
+    """As many steps whose bodies wait."""
+    for amount in range(steps):
+        await run.do(create_slowly(Order(customer="anna", amount=amount)), item=str(amount))
+    return steps
+
+
+@workflow(version=1)
+async def woken(run: Run) -> int:
+    """Waits for a signal, and returns when it came, in nanoseconds."""
+    await run.wait("approved", bool)
+    return time.time_ns()
+
+
 _numbers = count()
 
 
 def new_id() -> str:
-    """An id that no other run of this process has."""
-    return f"run-{next(_numbers)}"
+    """An id that no other run has, of whichever process."""
+    return f"run-{os.getpid()}-{next(_numbers)}"
 
 
-def ledger(state: Path) -> Path:
-    """Where the ledger's file is."""
-    return (state / "fencepost.sqlite").absolute()
+def app_on(where: Place) -> App:
+    """An app on the ledger, with every workflow of the benchmark."""
+    return App(where.url, workflows=[tickets, approval, waiting_bodies, woken])
 
 
 @asynccontextmanager
-async def working(state: Path, tell: Tell | None = None) -> AsyncIterator[App]:
-    """An app on a new ledger with a worker beside it, in this event loop; `tell` hears of each commit."""
-    async with App(f"sqlite:///{ledger(state)}", workflows=[tickets, approval]) as app:
+async def working(where: Place, tell: Tell | None = None) -> AsyncIterator[App]:
+    """An app on the ledger with a worker beside it, in this event loop; `tell` hears of each commit."""
+    async with app_on(where) as app:
         if tell is not None:
             listen(app, tell)
         async with app.worker():
@@ -88,10 +112,3 @@ async def one_run(app: App, steps: int = STEPS) -> None:
     """Makes one run, from its start to its result, and checks that each of its steps took part."""
     run = await app.start(tickets, steps, id=new_id())
     assert await run.result() == steps
-
-
-def runs_in(state: Path, wanted: str) -> int:
-    """How many runs the ledger holds in one state, by a connection of its own."""
-    with closing(sqlite3.connect(ledger(state))) as connection:
-        found = connection.execute("SELECT count(*) FROM run WHERE namespace = 'default' AND state = ?", (wanted,))
-        return int(found.fetchone()[0])

@@ -1,13 +1,15 @@
 """The frame interleaves its contestants, stays within its budget, and loses only the figures of one that fails."""
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from bench.child import Contestant, Job, run
 from bench.frame import Bench, Plan, contestants, file_system, jobs_of_round, jobs_once, main
-from bench.modes import MODES
+from bench.modes import MODES, SERVED
+from bench.peers import contestants as on_server
 
 HERE = Path(sys.executable)
 FLOOR = Contestant("floor", "floor", HERE, modes=("machine",))
@@ -26,10 +28,12 @@ def test_the_default_settings_alone_are_measured_unless_variants_are_wanted():
 
 
 def test_every_mode_is_asked_of_someone_and_each_job_comes_once():
-    everyone = contestants(HERE, variants=True)
-    jobs = [*jobs_of_round(everyone, 1), *jobs_once(everyone)]
-    assert len(set(jobs)) == len(jobs)
-    assert {job.mode for job in jobs} == MODES.keys() - {"about"}
+    asked = set()
+    for everyone in (contestants(HERE, variants=True), on_server(HERE, variants=True)):
+        jobs = [*jobs_of_round(everyone, 1), *jobs_once(everyone)]
+        assert len(set(jobs)) == len(jobs)
+        asked |= {job.mode for job in jobs}
+    assert asked == MODES.keys() - set(SERVED)
 
 
 def test_rounds_follow_each_other_and_the_lines_carry_their_number(tmp_path):
@@ -38,6 +42,28 @@ def test_rounds_follow_each_other_and_the_lines_carry_their_number(tmp_path):
     assert [line["round"] for line in bench.lines] == [1, 2]
     assert bench.skipped == {}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_each_child_has_an_empty_database_of_its_own(tmp_path):
+    lent, given_back = [], []
+
+    @contextmanager
+    def database():
+        lent.append(f"postgresql:///bench_{len(lent)}")
+        yield lent[-1]
+        given_back.append(lent[-1])
+
+    bench = Bench(PLAN, [FLOOR], tmp_path, database)
+    bench.measure()
+    assert lent == given_back == ["postgresql:///bench_0", "postgresql:///bench_1"]
+    assert [line["round"] for line in bench.lines] == [1, 2]
+
+
+def test_a_peer_on_the_server_is_asked_only_for_what_it_can_answer():
+    for who in on_server(HERE, variants=True):
+        arguments = Job(who, "ten", 1).arguments(Path("state"), 1.0, "postgresql:///bench")
+        assert arguments[-2:] == ["--server", "postgresql:///bench"]
+        assert set(who.modes) <= MODES.keys() - set(SERVED)
 
 
 def test_a_spent_budget_leaves_out_what_does_not_fit(tmp_path):

@@ -10,9 +10,10 @@ import pytest
 
 from bench import ceiling, floor
 from bench.child import Contestant, Job, run
+from bench.place import place
 from bench.shape import STEP
 from bench.witness import SAMPLE, Witness
-from bench.work import ledger, one_run, working
+from bench.work import one_run, working
 from fencepost.store.api import Answer, Group
 from fencepost.store.moves import NewOperation, Succeed
 
@@ -51,11 +52,11 @@ def test_a_second_body_for_one_dispatch_is_a_violation():
 
 
 def test_an_intent_that_others_cannot_see_is_a_violation(tmp_path):
-    path = tmp_path / "ledger.sqlite"
-    with closing(sqlite3.connect(path)) as connection:
+    where = place(tmp_path)
+    with closing(sqlite3.connect(where.path)) as connection:
         connection.execute("CREATE TABLE operation (key TEXT, state TEXT)")
     witness = Witness()
-    witness.watch(path)
+    witness.watch(where)
     for number in range(SAMPLE):
         witness.committed([intent(str(number))], [Answer.MOVED])
         witness.body_begins(str(number))
@@ -67,7 +68,9 @@ def test_the_witness_hears_of_the_engines_commits_before_the_bodies_begin(tmp_pa
     told = []
 
     async def ten_steps():
-        async with working(tmp_path, lambda groups, outcomes: told.extend(zip(groups, outcomes, strict=True))) as app:
+        async with working(
+            place(tmp_path), lambda groups, outcomes: told.extend(zip(groups, outcomes, strict=True))
+        ) as app:
             await one_run(app)
 
     asyncio.run(ten_steps())
@@ -81,22 +84,22 @@ def test_the_witness_hears_of_the_engines_commits_before_the_bodies_begin(tmp_pa
 
 
 def test_the_ceiling_replays_the_engines_own_groups(tmp_path):
-    recorded = asyncio.run(ceiling.moves_of_a_run(tmp_path))
+    recorded = asyncio.run(ceiling.moves_of_a_run(place(tmp_path)))
     kinds = [[type(move) for move in moves] for moves in recorded]
     begin, end = [NewOperation], [Succeed]
     assert kinds == [begin, *[end + begin] * 9, end]
 
 
 def test_the_ceiling_leaves_the_rows_that_the_engine_leaves(tmp_path):
-    recorded = asyncio.run(ceiling.moves_of_a_run(tmp_path))
-    bare = ceiling.BareJournal(tmp_path / "bare.sqlite")
+    recorded = asyncio.run(ceiling.moves_of_a_run(place(tmp_path)))
+    bare = ceiling.BareJournal(place(tmp_path).beside("bare"))
     try:
         asyncio.run(ceiling.steps_per_second(bare, recorded, 3, 0.0))
     finally:
         bare.close()
     # The tenth step's end waits for the first commit of the runs that would follow.
     assert states(tmp_path / "bare.sqlite") == [("dispatched", 3), ("succeeded", 27)]
-    assert states(ledger(tmp_path)) == [("succeeded", 10)]
+    assert states(place(tmp_path).path) == [("succeeded", 10)]
 
 
 def states(path):
@@ -112,11 +115,11 @@ _BYTES_OF_AN_INSTANT = 8
 
 def test_the_shape_is_that_of_the_rows_that_a_step_leaves(tmp_path):
     async def ten_steps():
-        async with working(tmp_path) as app:
+        async with working(place(tmp_path)) as app:
             await one_run(app)
 
     asyncio.run(ten_steps())
-    with closing(sqlite3.connect(ledger(tmp_path))) as connection:
+    with closing(sqlite3.connect(place(tmp_path).path)) as connection:
         connection.row_factory = sqlite3.Row
         left = {
             "operation": connection.execute("SELECT * FROM operation").fetchall(),
@@ -149,16 +152,16 @@ def test_the_floors_digests_are_long_and_differ():
 # -- the modes --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["ten", "ceiling", "history", "idle", "recovery"])
+@pytest.mark.parametrize("mode", ["ten", "ceiling", "history", "idle", "recovery", "wake"])
 def test_a_mode_prints_its_lines(tmp_path, mode):
     subject = Contestant("fencepost", "subject", Path(sys.executable))
     answer = run(Job(subject, mode, 1), tmp_path, seconds=0.0, patience=100.0)
     assert answer.refusal is None
     figures = [line for line in answer.lines if line["mode"] == mode]
-    assert len(figures) == (1 if mode in {"idle", "recovery"} else 3)
+    assert len(figures) == (1 if mode in {"idle", "recovery", "wake"} else 3)
     if mode == "recovery":
         assert figures[0]["runs"] == 100
     if mode == "ten":
         about = answer.lines[-1]
-        assert (about["journal_mode"], about["synchronous"]) == ("wal", "FULL")
+        assert about["settings"] == "journal_mode=wal, synchronous=FULL"
         assert "durable" in about["note"]

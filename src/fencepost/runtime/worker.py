@@ -191,20 +191,21 @@ class Worker:
         """Take what is due; returns how many seconds there is nothing to do unless something changes."""
         store, namespace, kinds = self.host.store, self.host.namespace, list(self.host.workflows)
         room = self.runs_max - len(self._lives)
-        if room > 0:
-            if not (self._is_woken and store.is_remote):  # a claim asks too, and one question less is sooner awake
-                due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
-                if due is None or due > store.now():
-                    return self._pause(due)
-            claimed = await asyncio.to_thread(
-                store.claim, self.host.lease.id, kinds, namespace=namespace, now=store.now(), margin=self._margin,
-                limit=room, suspects=0 if self._suspects else 1,
-            )  # fmt: skip
-            for run in claimed:
-                self.claimed += 1
-                self._begin(run, None)
-            if len(claimed) == room:
-                return PULSE
+        if room <= 0:
+            return self._changes.pause_max  # the run that leaves wakes us; what is due until then is others' to take
+        if not (self._is_woken and store.is_remote):  # a claim asks too, and one question less is sooner awake
+            due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
+            if due is None or due > store.now():
+                return self._pause(due)
+        claimed = await asyncio.to_thread(
+            store.claim, self.host.lease.id, kinds, namespace=namespace, now=store.now(), margin=self._margin,
+            limit=room, suspects=0 if self._suspects else 1,
+        )  # fmt: skip
+        for run in claimed:
+            self.claimed += 1
+            self._begin(run, None)
+        if len(claimed) == room:
+            return PULSE
         due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
         # What is due already was not to be had: a second suspect waits for its place.
         return self._pause(due) or PULSE

@@ -114,11 +114,14 @@ WHERE run = :run AND state = 'dispatched' AND (SELECT generation FROM fencepost.
 SELECT DISTINCT state FROM fencepost.operation WHERE run = :run ORDER BY state;
 
 -- name: next_due_run
--- When the earliest unowned run falls due.
-SELECT min(wake_at) FROM fencepost.run
-WHERE lease IS NULL AND wake_at IS NOT NULL AND namespace = :namespace
-AND (workflow, workflow_version) IN (
-    SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
+-- When the earliest unowned run falls due. The first in the index: a minimum would be looked for among all of them.
+SELECT (
+    SELECT wake_at FROM fencepost.run
+    WHERE lease IS NULL AND wake_at IS NOT NULL AND namespace = :namespace
+    AND (workflow, workflow_version) IN (
+        SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
+    )
+    ORDER BY wake_at LIMIT 1
 );
 
 -- name: next_due_lease
