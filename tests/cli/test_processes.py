@@ -175,6 +175,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)  # the fault is a file's
 def test_a_worker_whose_ledger_failed_to_sync_says_so_and_ends_with_the_ledgers_code(db, started):
     started("greet", "ann")
     command = [sys.executable, "-c", FAILING_SYNC, "worker", SHOP, "--db", db]

@@ -400,6 +400,8 @@ async def test_what_an_earlier_life_left_unknown_is_settled_before_anything_new_
         await gate.reached.wait()
         expire(app)
         async with working(db, racing) as heir:
+            # Until then the signal may still be its former owner's.
+            await until(lambda: heir.store.find("default", "r").generation > 1, "the heir to own the run")
             await heir.signal("r", "go", "on")
             await reaches(heir, "r", RunState.HELD)
             assert target.requests == ["loser"]

@@ -174,3 +174,14 @@ def test_the_base_of_an_epoch_is_cores(written: str) -> None:
     ]
     assert {int(text) for text in written} == {GENERATIONS_PER_SECOND}
     assert len(written) == 4
+
+
+@both
+def test_every_query_of_a_run_yields_the_same_columns(written: str) -> None:
+    """They are read by place (`rows.run`)."""
+    names = {"find_run", "load_run", "list_runs", "list_runs_in_state", "started_runs"}
+    found = [query.statement for name, query in queries.load(written).items() if name in names]
+    columns = {statement.removeprefix("SELECT ").partition(" FROM ")[0].replace("run.", "") for statement in found}
+
+    assert len(found) == (5 if written == "postgres" else 4)
+    assert len(columns) == 1, columns

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.services.postgres import Cluster, NotHere
 from tests.zombies.accounts import Accounts
 from tests.zombies.faults import FAULTS, Fault
-from tests.zombies.ledgers import Ledger, PostgresLedger, SqliteLedger
+from tests.zombies.ledgers import JumpingCluster, Ledger, PostgresLedger, SqliteLedger
 from tests.zombies.matrix import LEGEND, Matrix, rests_on
 from tests.zombies.play import Play
 from tests.zombies.verdict import Verdict, verdicts
@@ -41,11 +41,18 @@ def play(folder: Path, ledger: Ledger, fault: Fault, *, control: bool = False) -
 
 
 def matrix_on(
-    make: Callable[[Path], Ledger], name: str, folder: Path, faults: Sequence[Fault], controls: Sequence[str] = CONTROLS
+    make: Callable[[Path, Fault], Ledger],
+    name: str,
+    folder: Path,
+    faults: Sequence[Fault],
+    controls: Sequence[str] = CONTROLS,
 ) -> Matrix:
-    """The matrix on one kind of ledger; `make` gives a fresh one in a folder."""
+    """The matrix on one kind of ledger; `make` gives a fresh one, in a folder, for a fault.
+
+    The control is played with faults of its own, whichever are asked for.
+    """
     matrix = Matrix(name)
-    plays = [(fault, False) for fault in faults] + [(fault, True) for fault in faults if fault.name in controls]
+    plays = [(fault, False) for fault in faults] + [(fault, True) for fault in FAULTS if fault.name in controls]
     with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
         going = []
         for fault, control in plays:
@@ -53,7 +60,7 @@ def matrix_on(
                 matrix.not_played[fault] = fault.lacks
                 continue
             place = folder / f"{name}-{fault.name.replace(' ', '-')}{'-control' if control else ''}"
-            going.append((fault, control, threads.submit(play, place, make(place), fault, control=control)))
+            going.append((fault, control, threads.submit(play, place, make(place, fault), fault, control=control)))
         for fault, control, future in going:
             if (error := future.exception()) is not None:
                 matrix.not_played[fault] = f"{type(error).__name__}: {error}"
@@ -62,14 +69,19 @@ def matrix_on(
     return matrix
 
 
-def on_sqlite(folder: Path, faults: Sequence[Fault]) -> Matrix:
+def on_sqlite(folder: Path, faults: Sequence[Fault], controls: Sequence[str] = CONTROLS) -> Matrix:
     """The matrix on SQLite ledgers, one per fault."""
-    return matrix_on(SqliteLedger, SqliteLedger.name, folder, faults)
+    return matrix_on(lambda place, fault: SqliteLedger(place), SqliteLedger.name, folder, faults, controls)
 
 
 def on_postgres(server: Cluster, folder: Path, faults: Sequence[Fault]) -> Matrix:
     """The matrix on one PostgreSQL server, a ledger per fault."""
-    return matrix_on(lambda place: PostgresLedger(server), PostgresLedger.name, folder, faults)
+
+    def make(place: Path, fault: Fault) -> Ledger:
+        # A clock that jumps is nothing for a server that others use.
+        return PostgresLedger(JumpingCluster() if fault.clock == "ledger's" else server)
+
+    return matrix_on(make, PostgresLedger.name, folder, faults)
 
 
 def matrices(stores: Sequence[str], folder: Path, faults: Sequence[Fault]) -> Iterator[Matrix]:

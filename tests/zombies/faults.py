@@ -7,6 +7,7 @@ person who helps them there, is `play`; whether the numbers are right is `verdic
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from fencepost.core.duration import microseconds
 from fencepost.store.open import wall_clock
@@ -96,27 +97,33 @@ def _are_given_up(play: Play) -> bool:
     return all(found and found[0].attempts[0].send_by < wall_clock() - 100_000 for found in operations)
 
 
-def clock_set_back(play: Play) -> None:
-    """Its wall clock jumps an hour back, so that the lease it renews is long over for everybody else."""
+def clock_of_the_owner_back(play: Play) -> None:
+    """Its wall clock jumps an hour back, so that the lease it renews in a file is long over for everybody else.
+
+    A server has a clock of its own: there nobody takes over, and the owner goes on as if nothing had been.
+    """
     play.enter(jumping=True)
     play.clocks["victim"].jump(-HOUR_SECONDS)
-    _until_a_jump_has_told(play)
-
-
-def clock_of_the_heir_ahead(play: Play) -> None:
-    """The heir's wall clock jumps an hour ahead: it takes over from a living owner, and every span seems over."""
-    play.enter(jumping=True)
-    play.clocks["heir"].jump(HOUR_SECONDS)
-    _until_a_jump_has_told(play)
-
-
-def _until_a_jump_has_told(play: Play) -> None:
-    """Where the ledger has a clock of its own nobody takes over, and the owner goes on as if nothing had been."""
     if play.ledger.has_own_clock:
         play.until(play.has_renewed, "the victim to renew its lease after the jump")
         assert not play.is_taken_over(), "whose clock jumped?"
     else:
         play.until(play.has_done_what_it_could, "the heir to take over")
+    play.give_word()
+    play.until_reported()
+
+
+def clock_ahead(play: Play) -> None:
+    """The clock by which leases are judged jumps an hour ahead: that of the heir, or of the server.
+
+    The heir takes over from a living owner, and every span seems over; only its own boot-time clock knows better.
+    """
+    play.enter(jumping=not play.ledger.has_own_clock)
+    if play.ledger.has_own_clock:
+        play.ledger.jump(HOUR_SECONDS)
+    else:
+        play.clocks["heir"].jump(HOUR_SECONDS)
+    play.until(play.has_done_what_it_could, "the heir to take over")
     play.give_word()
     play.until_reported()
 
@@ -131,11 +138,12 @@ class Fault:
     wakes: bool = True
     is_request: bool = False
     """What comes back is a request of an owner that still is one."""
-    needs_clock: bool = False
+    clock: Literal["", "owner's", "ledger's"] = ""
+    """Whose clock jumps."""
 
     def keeps_owner(self, ledger: Ledger) -> bool:
         """Whether nobody takes over on this ledger, so that nobody is refused."""
-        return self.is_request or (self.needs_clock and ledger.has_own_clock)
+        return self.is_request or (self.clock == "owner's" and ledger.has_own_clock)
 
     @property
     def span(self) -> int:
@@ -145,14 +153,14 @@ class Fault:
     @property
     def lacks(self) -> str | None:
         """Why it cannot be played on this machine, or None."""
-        return clock.HOW_TO_GET_IT if self.needs_clock and clock.library() is None else None
+        return clock.HOW_TO_GET_IT if self.clock and clock.library() is None else None
 
 
 FAULTS = [
     Fault("stopped", stopped),
     Fault("cut from ledger", cut_from_the_ledger, Times(timeout="20s")),
     Fault("cut from target", cut_from_the_target, Times("4s", "5s"), is_request=True),
-    Fault("clock back", clock_set_back, needs_clock=True),
-    Fault("heir ahead", clock_of_the_heir_ahead, Times("10s", "1s"), needs_clock=True),
+    Fault("clock back", clock_of_the_owner_back, clock="owner's"),
+    Fault("clock ahead", clock_ahead, Times("10s", "1s"), clock="ledger's"),
     Fault("killed", killed, Times("6s", "1s"), wakes=False),
 ]

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from tests.services.fixtures import Place
 from tests.services.postgres import Cluster
 from tests.services.wire import At, Wire
+from tests.zombies.clock import JumpingClock
 
 
 class Ledger(Protocol):
@@ -31,6 +32,9 @@ class Ledger(Protocol):
 
     def cut(self) -> AbstractContextManager[None]:
         """The victim is cut off while inside."""
+
+    def jump(self, seconds: int) -> None:
+        """Let the ledger's own clock jump; only where it has one that can."""
 
     def is_free(self) -> bool:
         """Whether nobody is in the middle of a transaction, so that a process that is stopped now keeps no lock."""
@@ -52,6 +56,9 @@ class SqliteLedger:
 
     def cut(self) -> AbstractContextManager[None]:
         return lock_kept(self._file)
+
+    def jump(self, seconds: int) -> None:
+        raise AssertionError("a file has no clock")
 
     def is_free(self) -> bool:
         return is_unlocked(self._file)
@@ -81,12 +88,33 @@ class PostgresLedger:
         finally:
             self._wire.refuses, self._wire.choose = False, lambda sent: At.PASSED
 
+    def jump(self, seconds: int) -> None:
+        assert isinstance(self._server, JumpingCluster), "this server keeps the machine's time"
+        self._server.clock.jump(seconds)
+
     def is_free(self) -> bool:
         asked = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
         return _answer(self._server.url(), asked) == 0
 
     def close(self) -> None:
         self._wire.close()
+        if isinstance(self._server, JumpingCluster):
+            self._server.remove()
+
+
+class JumpingCluster(Cluster):
+    """A server of one ledger's own, whose wall clock can be made to jump."""
+
+    clock: JumpingClock
+
+    def start(self) -> None:
+        self.clock = JumpingClock(self.folder / "clock")
+        told = self._as_user
+        self._as_user = [*told, "env", *(f"{name}={value}" for name, value in self.clock.environment().items())]
+        try:
+            super().start()
+        finally:
+            self._as_user = told
 
 
 @contextmanager

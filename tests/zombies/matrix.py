@@ -43,7 +43,9 @@ class Matrix:
                 if one.counts != Counts():
                     found.append(f"{fault.name}, {one.cell}: duplicates, lost, stale, false: {one.counts}")
                 found += [f"{fault.name}, {one.cell}: not shown: {what}" for what in one.missing]
-        if self.control:
+        if not self.control:
+            found.append("the control was not played")
+        else:
             found += [
                 f"control, {row}: no harm, so its zeros prove nothing" for row, harm in self.harm().items() if not harm
             ]

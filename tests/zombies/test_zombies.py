@@ -17,7 +17,7 @@ from tests.zombies.wires import Wires
 
 @pytest.mark.timeout(300)
 def test_an_owner_that_comes_back_at_any_point_of_a_dispatch_changes_nothing(tmp_path):
-    matrix = on_sqlite(tmp_path, [fault for fault in FAULTS if fault.name == "stopped"])
+    matrix = on_sqlite(tmp_path, [fault for fault in FAULTS if fault.name == "stopped"], ["stopped"])
     assert matrix.failures() == [], "\n".join(matrix.lines())
     assert all(matrix.harm().values())
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from fencepost.core.duration import SECOND
 from fencepost.core.errors import (
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from fencepost.store.changes import Changes
 
 LOG = logging.getLogger("fencepost.worker")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PULSE = 0.05
 """Seconds between two claims while there is more to claim than room."""
@@ -88,6 +91,9 @@ class Worker:
         """Runs lived here that may have brought their last workers down."""
         self._changes: Changes = host.store.changes(self._hear)
         self._told = False
+        """Whether the ledger has told of a change that was not looked at yet."""
+        self._is_woken = False
+        """Whether somebody has ended the last sleep."""
         self.claimed = 0
         self.abandoned: set[asyncio.Task[None]] = set()
         """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
@@ -187,24 +193,28 @@ class Worker:
         room = self.runs_max - len(self._lives)
         if room <= 0:
             return self._changes.pause_max  # the run that leaves wakes us; what is due until then is others' to take
-        due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
-        now = store.now()
-        if due is None or due > now:
-            return self._pause(due)
+        if not (self._is_woken and store.is_remote):  # a claim asks too, and one question less is sooner awake
+            due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
+            if due is None or due > store.now():
+                return self._pause(due)
         claimed = await asyncio.to_thread(
-            store.claim, self.host.lease.id, kinds, namespace=namespace, now=now, margin=self._margin, limit=room,
-            suspects=0 if self._suspects else 1,
+            store.claim, self.host.lease.id, kinds, namespace=namespace, now=store.now(), margin=self._margin,
+            limit=room, suspects=0 if self._suspects else 1,
         )  # fmt: skip
         for run in claimed:
             self.claimed += 1
             self._begin(run, None)
         if len(claimed) == room:
             return PULSE
-        # The runs first: each reads its history on this loop, and what is asked here would keep it waiting.
-        await asyncio.sleep(0)
-        due = store.next_wake(kinds, namespace=namespace, margin=self._margin)
+        due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
         # What is due already was not to be had: a second suspect waits for its place.
         return self._pause(due) or PULSE
+
+    async def _ask(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask the store: here, or on a thread where the answer takes a network's time, since the loop must go on."""
+        if self.host.store.is_remote:
+            return await asyncio.to_thread(verb, *args, **kwargs)
+        return verb(*args, **kwargs)
 
     def _pause(self, due: int | None) -> float:
         rest = self._changes.pause_max
@@ -213,26 +223,30 @@ class Worker:
     async def _sleep(self, seconds: float) -> None:
         """Sleep until `seconds` are over, this process wakes us, or another process has changed the ledger."""
         until = boot_now() + round(seconds * SECOND)
+        self._is_woken = False
         while not self._stopping and (left := (until - boot_now()) / SECOND) > 0:
             self.host.lease.tick(self._longest_step())
             try:
                 # First wait, then look: our own commits change the ledger too, and are no reason to look at once.
                 await asyncio.wait_for(self._woken.wait(), min(left, self._changes.pulse))
             except TimeoutError:
-                if not self._changed():
+                if not await self._changed():
                     continue
             else:
                 if self._told:
                     self._told = False
-                    self._changed()
+                    await self._changed()
+            self._is_woken = True
             break
         self._woken.clear()
 
-    def _changed(self) -> bool:
+    async def _changed(self) -> bool:
         if not self._changes.look():
             return False
+        if not self._lives:
+            return True
         try:
-            signalled = self.host.store.signalled(self.host.lease.id)
+            signalled = await self._ask(self.host.store.signalled, self.host.lease.id)
         except StoreFailed:
             raise
         except StoreUnavailable as error:
@@ -343,7 +357,7 @@ class Worker:
         owned_since = boot_now()
         in_vain = 0
         while True:
-            loaded = history if history is not None else self.host.store.load(run.no)
+            loaded = history if history is not None else await self._ask(self.host.store.load, run.no)
             history = None
             if loaded.run.lease != self.host.lease.id or loaded.run.generation != run.generation:
                 return None

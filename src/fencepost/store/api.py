@@ -104,6 +104,10 @@ class Store(Protocol):
     probe: Callable[[str], None] | None
     """Called at fault points; see `faultpoints`."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a call waits for a network: then an event loop leaves it to a thread."""
+
     def now(self) -> int:
         """The database's clock, microseconds since the Unix epoch; settable in tests."""
 

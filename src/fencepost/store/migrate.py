@@ -23,9 +23,11 @@ def schema_of(connection: Connection, path: str) -> int:
 
     Reads only, so that a foreign file keeps its journal mode and its bytes.
     """
-    mark = connection.execute("PRAGMA application_id")[0][0]
-    version = int(connection.execute("PRAGMA user_version")[0][0])
-    tables = connection.execute("SELECT count(*) FROM sqlite_master")[0][0]
+    # One statement, so one moment: another process may be creating the tables.
+    mark, version, tables = connection.execute(
+        "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),"
+        " (SELECT count(*) FROM sqlite_master)"
+    )[0]
     if mark == 0 and version == 0 and tables == 0:
         return 0
     if mark != APPLICATION_ID:
@@ -41,7 +43,7 @@ def schema_of(connection: Connection, path: str) -> int:
             hint="upgrade fencepost here, or open the ledger with the version that wrote it",
             ids={"ledger": path},
         )
-    return version
+    return int(version)
 
 
 def migrate(connection: Connection, path: str, patience: Patience) -> int:

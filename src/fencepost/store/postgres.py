@@ -23,7 +23,8 @@ from fencepost.store.groups import Outcome
 from fencepost.store.moves import Move, Observe
 from fencepost.store.postgres_batch import Writer
 from fencepost.store.postgres_commit import BEGIN, CHANNEL, COMMIT, Again, Commits, Doubt, Prepared
-from fencepost.store.postgres_connection import Encoded, PostgresConnection, PostgresError, Step
+from fencepost.store.postgres_connection import Encoded, PostgresConnection, PostgresError, Step, encoded
+from fencepost.store.postgres_connection import Result as Answered
 from fencepost.store.postgres_listener import Heard, Listener
 from fencepost.store.postgres_pool import Pool
 from fencepost.store.queries import Query, Row
@@ -43,6 +44,8 @@ class PostgresStore(Verbs):
 
     `listener` is None where nobody can be told of changes. `clock` is the server's unless a test gives another.
     """
+
+    is_remote = True
 
     def __init__(
         self,
@@ -155,13 +158,12 @@ class PostgresStore(Verbs):
     @contextmanager
     def _writing(self, *points: str) -> Iterator[Work]:
         connection = self._commits.lend(self.patience.seconds)
-        work = _PostgresWork(connection, self.queries, self.probe)
+        opening = [*self._begin, self._commits.mark(connection)]
+        work = _PostgresWork(connection, self.queries, self.probe, opening, self._commits.learn)
         try:
-            before = boot_time()
-            begun = connection.run_encoded([*self._begin, self._commits.mark(connection)])
-            self._commits.learn(begun[-1].rows[0][:1], before)
             work.passing(points)
             yield work
+            work.begin()
         except PostgresError as error:
             self._commits.refuse(connection, error)
         except BaseException:
@@ -271,22 +273,60 @@ class _PostgresStatements(Statements):
 
 
 class _PostgresWork(Work):
-    """A write transaction whose locks are taken row by row."""
+    """A write transaction whose locks are taken row by row.
 
-    def __init__(self, connection: PostgresConnection, queries: Mapping[str, Query], probe: Probe | None) -> None:
+    What opens it, and what locks, waits for the next statement and goes out with it.
+    """
+
+    def __init__(
+        self,
+        connection: PostgresConnection,
+        queries: Mapping[str, Query],
+        probe: Probe | None,
+        opening: Sequence[Encoded],
+        learn: Callable[[Row, int], None],
+    ) -> None:
         super().__init__(connection, queries, probe)
-        self.connection = connection
         self.announces = False
+        self._inner = connection
+        self._waiting = list(opening)
+        self._mark: int | None = len(opening) - 1
+        self._learn = learn
+
+    @property
+    def connection(self) -> PostgresConnection:
+        """The connection, in the transaction."""
+        self.begin()
+        return self._inner
+
+    def begin(self) -> None:
+        """Send what waits."""
+        if self._waiting:
+            self._run([])
+
+    def change(self, name: str, /, **values: Any) -> int:
+        return self._run([_step(self._queries, name, values)])[0].changed
+
+    def execute(self, name: str, /, **values: Any) -> list[Row]:
+        return self._run([_step(self._queries, name, values)])[0].rows
 
     def execute_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
-        results = self.connection.run([_step(self._queries, name, values) for name, values in wanted])
-        return [result.rows for result in results]
+        return [answer.rows for answer in self._run([_step(self._queries, name, values) for name, values in wanted])]
 
     def lock(self, name: str, /, **values: Any) -> None:
-        self.execute(name, **values)
+        self._waiting.append(encoded(_step(self._queries, name, values)))
 
     def announce(self) -> None:
         self.announces = True
+
+    def _run(self, steps: Sequence[Step]) -> list[Answered]:
+        waiting, self._waiting = self._waiting, []
+        before = boot_time()
+        answers = self._inner.run_encoded([*waiting, *map(encoded, steps)])
+        if self._mark is not None:
+            self._learn(answers[self._mark].rows[0][:1], before)
+            self._mark = None
+        return answers[len(waiting) :]
 
 
 def _step(queries: Mapping[str, Query], name: str, values: Mapping[str, Any]) -> Step:

@@ -108,8 +108,7 @@ class PostgresConnection:
         Raises `PostgresError` for the first that was refused: those behind it were not run, and a transaction that was
         open can only be ended. After a lost connection it is not known what was run.
         """
-        encoded = [(statement, [_encoded(value) for value in parameters]) for statement, parameters in steps]
-        return self.run_encoded(encoded, patience=patience)
+        return self.run_encoded([encoded(step) for step in steps], patience=patience)
 
     def run_encoded(self, steps: Sequence[Encoded], *, patience: float | None = None) -> list[Result]:
         """`run` for parameters that are encoded already."""
@@ -298,6 +297,12 @@ class PostgresConnection:
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
+
+
+def encoded(step: Step) -> Encoded:
+    """A step as the server takes it. Raises `PostgresError` for a value that it cannot hold."""
+    statement, parameters = step
+    return statement, [_encoded(value) for value in parameters]
 
 
 def _encoded(value: object) -> bytes | None:

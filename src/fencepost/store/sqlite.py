@@ -32,6 +32,8 @@ from fencepost.store.verbs import Verbs
 class SqliteStore(Verbs):
     """One ledger file. Safe to use from any thread; made by `open_store`."""
 
+    is_remote = False
+
     def __init__(
         self,
         path: str,

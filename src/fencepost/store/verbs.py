@@ -197,12 +197,19 @@ class Verbs(ABC):
             return []
         wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
         with self._writing() as work:
-            if work.change("expire_leases", now=now, margin=margin):
+            expired, live, found, unowned = work.execute_all(
+                [
+                    ("expire_leases", {"now": now, "margin": margin}),
+                    ("lease_is_live", {"lease": lease}),
+                    ("orphaned_runs", {"limit": limit, **wanted}),
+                    ("due_runs", {"now": now, "limit": limit, **wanted}),
+                ]
+            )
+            if expired:
                 work.passing(["lease:live:expire"])
-            if work.execute("lease_is_live", lease=lease):
-                found = fitting(work.execute("orphaned_runs", limit=limit, **wanted), suspects)
-                found += work.execute("due_runs", now=now, limit=limit - len(found), **wanted)
-                return self._claim_all(work, lease, found, now) if found else []
+            if live:
+                some = fitting(found, suspects)
+                return self._claim_all(work, lease, [*some, *unowned][:limit], now)
         # After the commit, so that the expiry of this very lease stands.
         raise LeaseLost(
             "this process's own lease is over, so it may not claim runs",
@@ -211,21 +218,23 @@ class Verbs(ABC):
         )
 
     def _claim_all(self, work: Work, lease: str, due: Sequence[Row], now: int) -> list[Run]:
-        """Take the runs, whose rows are locked; together, for a trip to a server takes longer than what it does."""
-        wanted: list[Wanted] = []
-        for run, generation, state, takeovers, answers in due:
-            if self.probe is not None:
+        if self.probe is not None:
+            for run, _, state, *_ in due:
                 states = [row[0] for row in work.execute("operation_states_of", run=run)]
                 work.passing(faultpoints.of_claim(state, states))
-            claim = {"run": run, "generation": generation, "expected": state, "lease": lease, "now": now}
+        wanted: list[Wanted] = []
+        for run, generation, state, takeovers, answers in due:
+            claimed = {"run": run, "generation": generation, "expected": state, "lease": lease, "now": now}
+            counted = {"takeovers": takeovers, "answers": answers}
+            taken_over = {"run": run, "generation": generation + 1, "now": now}
             wanted += [
-                ("claim_run", {**claim, "takeovers": takeovers, "answers": answers}),
-                ("take_over_operations", {"run": run, "generation": generation + 1, "now": now}),
+                ("claim_run", claimed | counted),
+                ("take_over_operations", taken_over),
                 ("load_run", {"run": run}),
             ]
-        claimed = [rows.run(loaded) for (loaded,) in work.execute_all(wanted)[2::3]]
-        assert all(run.lease == lease for run in claimed), "the runs were read under the same lock"
-        return claimed
+        runs = [rows.run(found) for (found,) in work.execute_all(wanted)[2::3]]
+        assert all(run.lease == lease for run in runs), "the runs were read under the same lock"
+        return runs
 
     @whole
     def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:
@@ -302,10 +311,12 @@ class Verbs(ABC):
             # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
             work.lock("lock_run", run=run)
             values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
-            if work.change("keep_signal", run=run, now=now, run_ended=RUN_ENDED, not_waiting=NOT_WAITING, **values):
-                work.change("wake_run", run=run, now=now)
+            kept = work.execute("keep_signal", run=run, now=now, run_ended=RUN_ENDED, not_waiting=NOT_WAITING, **values)
+            waking: list[Wanted] = [("wake_run", {"run": run, "now": now})] if kept else []
+            if kept:
                 work.announce()
-            return rows.signal(work.execute("find_signal", run=run, id=signal.id)[0])
+            *_, found = work.execute_all([*waking, ("find_signal", {"run": run, "id": signal.id})])
+            return rows.signal(found[0])
 
     @whole
     def signalled(self, lease: str) -> list[int]:

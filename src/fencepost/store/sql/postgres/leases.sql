@@ -25,7 +25,8 @@ UPDATE fencepost.lease SET state = 'ended', closed_at = :now WHERE id = :lease A
 UPDATE fencepost.lease SET state = 'expired', closed_at = :now WHERE id IN (
     SELECT id FROM fencepost.lease WHERE state = 'live' AND expires_at <= :now::bigint - greatest(margin, :margin::bigint)
     FOR NO KEY UPDATE SKIP LOCKED
-);
+)
+RETURNING id;
 
 -- name: lease_is_live
 -- Whether a lease is live, and kept so until what is claimed for it is committed.

@@ -58,7 +58,8 @@ LOCK TABLE fencepost.audit IN SHARE ROW EXCLUSIVE MODE;
 -- name: started_runs
 -- The runs with these ids, in the order in which they are asked for.
 SELECT no, run.namespace, run.id, workflow, workflow_version, input, fingerprint, state, generation, version,
-    created_at, changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at
+    created_at, changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers
 FROM unnest(:namespace::text[], :id::text[]) WITH ORDINALITY AS asked (namespace, id, place)
 JOIN fencepost.run ON run.namespace = asked.namespace AND run.id = asked.id
 ORDER BY place;

@@ -24,7 +24,8 @@ UPDATE lease SET state = 'ended', closed_at = :now WHERE id = :lease AND state =
 -- Close every live lease that is overdue: the compare-and-set that no renewal undoes. The larger margin counts, that of
 -- the lease or that of whoever closes it.
 UPDATE lease SET state = 'expired', closed_at = :now
-WHERE state = 'live' AND expires_at <= :now - :margin AND expires_at <= :now - margin;
+WHERE state = 'live' AND expires_at <= :now - :margin AND expires_at <= :now - margin
+RETURNING id;
 
 -- name: lease_is_live
 -- Whether a lease is live, read under the write lock before anything is claimed for it.

@@ -23,7 +23,8 @@ FROM (
     FROM run WHERE run.no = :run
 ) AS asked
 WHERE true
-ON CONFLICT (run, id) DO NOTHING;
+ON CONFLICT (run, id) DO NOTHING
+RETURNING id;
 
 -- name: find_signal
 -- The signal of a run with this id.
