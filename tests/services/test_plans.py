@@ -9,6 +9,8 @@ import pytest
 from bench.million import fill, one_waiting
 from bench.place import Place
 from fencepost.store import queries
+from fencepost.store.api import NewRun
+from fencepost.store.open import open_store
 from fencepost.store.postgres_connection import PostgresConnection
 from fencepost.store.postgres_open import connection_to
 from fencepost.store.postgres_url import place_of
@@ -84,6 +86,33 @@ def test_a_hot_query_reads_what_it_is_about(connection, name):
 def test_the_crowd_is_there(connection):
     assert connection.execute("SELECT count(*) > 20000 FROM crowded.run WHERE state = 'waiting'") == [(True,)]
     assert connection.execute("SELECT count(*) FROM crowded.run WHERE wake_at IS NOT NULL") == [(RUNS // 2,)]
+
+
+def test_statements_planned_for_an_empty_ledger_are_planned_again_as_it_grows(postgres):
+    store = open_store(postgres.url(connections=1))
+    try:
+        for batch in range(80):
+            started = [new_run(f"run-{batch}-{number}", store.now()) for number in range(50)]
+            store.commit(started, patience=10.0)
+        query = queries.load("postgres", postgres.schema)["start_run"]
+        (mine,) = store._pool._free
+        name = mine._prepared[query.statement].decode()
+        values = ", ".join("'{}'" for _ in query.parameters)
+        (answer,) = mine.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {name} ({values})")[0]
+    finally:
+        store.close()
+    assert "run_namespace_id_key" in indexes(json.loads(answer)[0]["Plan"])
+
+
+def new_run(id_, at) -> NewRun:
+    """A run that nobody owns yet."""
+    return NewRun("default", id_, "approval", 1, None, "{}", "print", None, None, at, at)
+
+
+def indexes(node) -> list[str]:
+    """The indexes that a plan uses."""
+    own = [node["Index Name"]] if "Index Name" in node else []
+    return own + [name for inner in node.get("Plans", []) for name in indexes(inner)]
 
 
 def scanned(node) -> Iterator[tuple[str, int]]:

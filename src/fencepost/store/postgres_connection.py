@@ -42,6 +42,9 @@ _NOT_PREPARED = frozenset({"26000", "42P05"})
 
 _INTEGERS = frozenset({20, 21, 23})  # the types int8, int2 and int4
 _BOOLEAN = 16
+# After so many round trips statements are planned anew, and again after so many times as many.
+_PLAN_AGAIN_FIRST, _PLAN_AGAIN_TIMES = 64, 4
+
 _COMMAND_OK, _TUPLES_OK, _PIPELINE_SYNC, _PIPELINE_ABORTED = 1, 2, 10, 11
 _IDLE, _IN_ERROR = 0, 3
 
@@ -82,6 +85,7 @@ class PostgresConnection:
         self.prepares = prepares
         self.mark = Mark()
         self.round_trips = 0
+        self._plan_again_at = _PLAN_AGAIN_FIRST
         self._inner = inner
         self._prepared: dict[str, bytes] = {}
         self._sent = deque[bool]()
@@ -141,6 +145,16 @@ class PostgresConnection:
             return self._receive(until)
         except OperationalError as error:
             raise self._lost(error) from error
+
+    def plan_again(self) -> None:
+        """Let statements be planned anew if that is due: they were planned for the tables of then, at first empty ones.
+
+        In an empty table every index is as good as another, and the one chosen may later be read from end to end. Only
+        between transactions.
+        """
+        if self.prepares and self.round_trips >= self._plan_again_at:
+            self._plan_again_at *= _PLAN_AGAIN_TIMES
+            self.run_encoded([("DISCARD PLANS", ())])
 
     def forget_prepared(self, code: str) -> None:
         """Prepare nothing any more if that is what was refused: a pooler gives each transaction another server."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from fencepost.core.errors import StoreBusy, StoreUnavailable
-from fencepost.store.postgres_connection import PostgresConnection
+from fencepost.store.postgres_connection import PostgresConnection, PostgresError
 
 Connect = Callable[[], PostgresConnection]
 
@@ -57,6 +57,11 @@ class Pool:
 
     def give(self, connection: PostgresConnection) -> None:
         """Give a connection back. One that is closed, or in the middle of a transaction, is not lent again."""
+        if not (connection.closed or connection.in_transaction):
+            try:
+                connection.plan_again()
+            except PostgresError:
+                connection.close()
         if connection.closed or connection.in_transaction:
             connection.close()
             # Whatever ended it has mostly ended those that nobody uses too; they are found out as cheaply as made.
