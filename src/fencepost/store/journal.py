@@ -194,8 +194,11 @@ class Journal:
             self._hand_over()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit) -> None:
-        """Let the loop go on until the answer comes, if it can hear it; else the writer thread waits for it."""
-        watched = prepared.watched()
+        """Let the loop go on until the answer comes, if it can hear it; else the writer thread waits for it.
+
+        A loop that waits for nothing in the batch itself may end at any moment, and nobody would hear the answer.
+        """
+        watched = prepared.watched() if any(ticket.loop is loop for ticket in batch) else None
         if watched is None:
             self._finish_elsewhere(loop, batch, prepared)
             return
