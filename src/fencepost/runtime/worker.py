@@ -11,7 +11,8 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from fencepost.core.duration import SECOND
@@ -52,6 +53,9 @@ COLLECTOR_THRESHOLD = 10_000
 
 RUNS_MAX = 1_000
 """Runs that one worker lives at a time; one that waits costs a row, not a place."""
+
+LOADED_TOGETHER = 100
+"""So many claimed runs share a round trip that loads them."""
 
 RELOADS_MAX = 5
 """So many lives in a row that changed nothing because the ledger refused their moves, and a person is asked.
@@ -197,18 +201,29 @@ class Worker:
             due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
             if due is None or due > store.now():
                 return self._pause(due)
-        claimed = await asyncio.to_thread(
-            store.claim, self.host.lease.id, kinds, namespace=namespace, now=store.now(), margin=self._margin,
-            limit=room, suspects=0 if self._suspects else 1,
-        )  # fmt: skip
-        for run in claimed:
+        claimed = await asyncio.to_thread(self._take, kinds, room)
+        for run, history in claimed:
             self.claimed += 1
-            self._begin(run, None)
+            self._begin(run, history)
         if len(claimed) == room:
             return PULSE
         due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
         # What is due already was not to be had: a second suspect waits for its place.
         return self._pause(due) or PULSE
+
+    def _take(self, kinds: list[tuple[str, int]], room: int) -> list[tuple[Run, History | None]]:
+        """Claim what is due; on a thread, which loads it at once where that takes a network's time."""
+        store = self.host.store
+        claimed = store.claim(
+            self.host.lease.id, kinds, namespace=self.host.namespace, now=store.now(), margin=self._margin,
+            limit=room, suspects=0 if self._suspects else 1, asks=not store.is_remote,
+        )  # fmt: skip
+        histories: list[History] = []
+        if store.is_remote:
+            with suppress(StoreUnavailable):  # each is claimed, and will be loaded, or given up, where it is lived
+                for first in range(0, len(claimed), LOADED_TOGETHER):
+                    histories += store.load_all([run.no for run in claimed[first : first + LOADED_TOGETHER]])
+        return list(zip_longest(claimed, histories))
 
     async def _ask(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the store: here, or on a thread where the answer takes a network's time, since the loop must go on."""

@@ -146,14 +146,15 @@ class Store(Protocol):
 
     def claim(
         self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
-        suspects: int | None = None,
+        suspects: int | None = None, asks: bool = True,
     ) -> list[Run]:  # fmt: skip
         """Take due runs: expire overdue leases, raise generations, turn what was in flight into unknown; one commit.
 
         Due: ready, waiting, cancelling or compensating with `wake_at` passed and no owner; or owned by a lease that
         is expired or ended. A lease is overdue when `expires_at + margin <= now`, with the larger of its own margin and
-        the claimer's. At most so many of them are `suspects` (`core.poison`). Raises `LeaseLost` when the claimer's
-        own lease is over, in the commit that found it overdue if it was.
+        the claimer's. At most so many of them are `suspects` (`core.poison`). It `asks` first whether anything is due,
+        so that whoever has nothing to do queues for no lock; not after somebody has said so. Raises `LeaseLost` when
+        the claimer's own lease is over, in the commit that found it overdue if it was.
         """
 
     def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:
@@ -161,6 +162,9 @@ class Store(Protocol):
 
     def load(self, run: int) -> History:
         """Everything of one run."""
+
+    def load_all(self, runs: Sequence[int]) -> list[History]:
+        """Everything of some runs, in their order."""
 
     def find(self, namespace: str, run_id: str) -> Run | None:
         """The run with this id."""

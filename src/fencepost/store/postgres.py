@@ -69,6 +69,7 @@ class PostgresStore(Verbs):
         self.clock = clock or server_clock
         self._pool = Pool(connect, size=connections - listens, ledger=ledger)
         self._commits = Commits(self._pool, queries, server_clock, now=self.now, schema=schema, ledger=ledger)
+        self.learn = self._commits.learn
         self._writer = Writer(queries)
         listen = queries["listen"].statement
         self._listener = Listener(connect, listen=listen, change=schema, say=self._say) if listens else None
@@ -159,7 +160,7 @@ class PostgresStore(Verbs):
     def _writing(self, *points: str) -> Iterator[Work]:
         connection = self._commits.lend(self.patience.seconds)
         opening = [*self._begin, self._commits.mark(connection)]
-        work = _PostgresWork(connection, self.queries, self.probe, opening, self._commits.learn)
+        work = _PostgresWork(self, connection, opening)
         try:
             work.passing(points)
             yield work
@@ -167,12 +168,27 @@ class PostgresStore(Verbs):
         except PostgresError as error:
             self._commits.refuse(connection, error)
         except BaseException:
-            self._commits.take_back(connection)
+            if not work.is_over:
+                self._commits.take_back(connection)
             raise
-        doubt = self._commits.commit(connection, self._commits.telling() if work.announces else [])
-        if doubt is not None:
-            self._settle(doubt)
+        if work.is_in_vain:
+            self._commits.take_back(connection)
+        elif not work.is_over:
+            self.end(connection, [], announces=work.announces)
         self._announce("after", work.passed)
+
+    def end(
+        self, connection: PostgresConnection, steps: Sequence[Encoded], *, announces: bool
+    ) -> list[Answered] | None:
+        """Send a transaction's last statements with its commit; their answers, or None where only those were lost.
+
+        Raises `Again` where it has not been committed, and never will be.
+        """
+        ended = self._commits.commit(connection, [*steps, *(self._commits.telling() if announces else [])])
+        if not isinstance(ended, Doubt):
+            return ended
+        self._settle(ended)
+        return None
 
     def _settle(self, doubt: Doubt) -> None:
         """Return if the commit has happened; raises `Again` if it has not, and never will."""
@@ -222,6 +238,11 @@ class PostgresStore(Verbs):
     def _reading(self) -> Iterator[Statements]:
         with self._borrowed() as connection:
             yield _PostgresStatements(connection, self.queries, [], self._commits.learn)
+
+    def read(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
+        """Read in one round trip."""
+        with self._reading() as reading:
+            return reading.execute_all(wanted)
 
     @contextmanager
     def _snapshot(self) -> Iterator[Statements]:
@@ -278,20 +299,16 @@ class _PostgresWork(Work):
     What opens it, and what locks, waits for the next statement and goes out with it.
     """
 
-    def __init__(
-        self,
-        connection: PostgresConnection,
-        queries: Mapping[str, Query],
-        probe: Probe | None,
-        opening: Sequence[Encoded],
-        learn: Callable[[Row, int], None],
-    ) -> None:
-        super().__init__(connection, queries, probe)
+    def __init__(self, store: PostgresStore, connection: PostgresConnection, opening: Sequence[Encoded]) -> None:
+        super().__init__(connection, store.queries, store.probe)
         self.announces = False
+        self.is_over = False
+        """Whether it was committed, or nobody can say so yet; the connection is given back."""
+        self.is_in_vain = False
+        self._store = store
         self._inner = connection
         self._waiting = list(opening)
         self._mark: int | None = len(opening) - 1
-        self._learn = learn
 
     @property
     def connection(self) -> PostgresConnection:
@@ -313,6 +330,21 @@ class _PostgresWork(Work):
     def execute_all(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         return [answer.rows for answer in self._run([_step(self._queries, name, values) for name, values in wanted])]
 
+    def commit_with(self, writes: Sequence[Wanted], reads: Sequence[Wanted]) -> list[list[Row]]:
+        steps = [encoded(_step(self._queries, name, values)) for name, values in (*writes, *reads)]
+        waiting, self._waiting = self._waiting, []
+        before = boot_time()
+        self.is_over = True
+        answers = self._store.end(self._inner, [*waiting, *steps], announces=self.announces)
+        if answers is None:
+            return self._store.read(reads)
+        self._learn_from(answers, before)
+        begin = len(waiting) + len(writes)
+        return [answer.rows for answer in answers[begin : begin + len(reads)]]
+
+    def was_in_vain(self) -> None:
+        self.is_in_vain = True
+
     def lock(self, name: str, /, **values: Any) -> None:
         self._waiting.append(encoded(_step(self._queries, name, values)))
 
@@ -323,10 +355,13 @@ class _PostgresWork(Work):
         waiting, self._waiting = self._waiting, []
         before = boot_time()
         answers = self._inner.run_encoded([*waiting, *map(encoded, steps)])
-        if self._mark is not None:
-            self._learn(answers[self._mark].rows[0][:1], before)
-            self._mark = None
+        self._learn_from(answers, before)
         return answers[len(waiting) :]
+
+    def _learn_from(self, answers: Sequence[Answered], before: int) -> None:
+        if self._mark is not None:
+            self._store.learn(answers[self._mark].rows[0][:1], before)
+            self._mark = None
 
 
 def _step(queries: Mapping[str, Query], name: str, values: Mapping[str, Any]) -> Step:

@@ -10,7 +10,6 @@ Which order is certain is `groups`'s matter; sending, and finding out what becam
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_type_hints
 
@@ -22,12 +21,11 @@ from fencepost.store.postgres_connection import (
     Encoded,
     PostgresConnection,
     PostgresError,
+    encoded,
     encoded_text,
 )
 from fencepost.store.postgres_failures import GUARD_REFUSED, UNIQUE, is_of_one_record
 from fencepost.store.queries import Query, Row
-
-_SPECIAL = re.compile(r'["\\]')
 
 SAVE, SAVED, UNDO = ("SAVEPOINT one", ()), ("RELEASE SAVEPOINT one", ()), ("ROLLBACK TO SAVEPOINT one", ())
 
@@ -38,34 +36,43 @@ def numbers(column: Sequence[int | None]) -> bytes:
 
 
 def texts(column: Sequence[str | None]) -> bytes:
-    """An array of texts as PostgreSQL reads it."""
-    return b"{%s}" % encoded_text(",".join(["NULL" if text is None else _quoted(text) for text in column]))
+    """An array of texts as PostgreSQL reads it; a column without NULL is quoted in one go."""
+    if None in column:
+        quoted = ["NULL" if text is None else f'"{_escaped(text)}"' for text in column]
+        return b"{%s}" % encoded_text(",".join(quoted))
+    together = "\0".join(column)  # type: ignore[arg-type]  # none of them is None
+    if together.count("\0") >= len(column):
+        return encoded_text(together)  # which refuses it
+    return encoded_text("".join(('{"', _escaped(together).replace("\0", '","'), '"}')))
 
 
-def _quoted(text: str) -> str:
-    return f'"{_SPECIAL.sub(_escape, text)}"' if _SPECIAL.search(text) else f'"{text}"'
-
-
-def _escape(match: re.Match[str]) -> str:
-    return "\\" + match[0]
+def _escaped(text: str) -> str:
+    return str.replace(text, "\\", r"\\").replace('"', r"\"")
 
 
 class Columns:
-    """Turns records of one kind into the arrays that its statement takes."""
+    """Turns records of one kind into what its statement takes: arrays, or a lone record's own values.
 
-    def __init__(self, query: Query, record: type[Any]) -> None:
-        self.statement = query.statement
+    `alone` is the statement for a lone record, where there is one.
+    """
+
+    def __init__(self, query: Query, record: type[Any], alone: Query | None = None) -> None:
+        self._statement = query.statement
         fields: tuple[str, ...] = record._fields
         hints = get_type_hints(record)
         self._columns: list[tuple[int, Callable[[Any], bytes]]] = [
             (fields.index(name), numbers if _is_number(hints[name]) else texts) for name in query.parameters
         ]
+        self._alone = None if alone is None else (alone.statement, alone.binder(record))
 
     def step(self, records: Sequence[Any]) -> Encoded:
-        """The statement for these records. Raises `PostgresError` for a value that no array can hold."""
+        """The statement for these records. Raises `PostgresError` for a value that PostgreSQL cannot hold."""
+        if self._alone is not None and len(records) == 1:
+            statement, bind = self._alone
+            return encoded((statement, bind(records[0])))
         columns = list(zip(*records, strict=True))
         try:
-            return self.statement, [encode(columns[place]) for place, encode in self._columns]
+            return self._statement, [encode(columns[place]) for place, encode in self._columns]
         except (TypeError, ValueError) as error:
             raise PostgresError(UNENCODABLE, str(error)) from error
 
@@ -90,7 +97,7 @@ class Writer:
     """Knows the statements of moves; writes on whatever connection it is given, in a transaction its caller began."""
 
     def __init__(self, queries: Mapping[str, Query]) -> None:
-        self._kinds = [Columns(queries[name], kind) for kind, name in KINDS]
+        self._kinds = [Columns(queries[name], kind, queries.get(f"{name}_alone")) for kind, name in KINDS]
         self._observe = Columns(queries["observe"], Observe)
         self._start = Columns(queries["start_run"], NewRun)
         self._started = Columns(queries["started_runs"], NewRun)

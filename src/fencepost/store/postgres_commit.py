@@ -127,19 +127,19 @@ class Commits:
         if len(row) > 1 and row[1] is not None:
             self.highest = max(self.highest, int(row[1]))
 
-    def commit(self, connection: PostgresConnection, steps: Sequence[Encoded]) -> Doubt | None:
-        """Send a transaction's last statements with its COMMIT, and give the connection back.
+    def commit(self, connection: PostgresConnection, steps: Sequence[Encoded]) -> list[Result] | Doubt:
+        """Send a transaction's last statements with its COMMIT, and give the connection back; what they answered.
 
-        Returns the doubt when the answer is lost; raises like `refuse` when it was not committed.
+        Returns the doubt when the answers are lost; raises like `refuse` when it was not committed.
         """
         try:
-            connection.run_encoded([*steps, COMMIT])
+            answers = connection.run_encoded([*steps, COMMIT])
         except PostgresError as error:
             if is_gone(error):
                 return self.lose(connection)
             self.refuse(connection, error)
         self.committed(connection)
-        return None
+        return answers
 
     def committed(self, connection: PostgresConnection) -> None:
         """Count a commit that has happened, and give its connection back."""
@@ -308,8 +308,11 @@ class Prepared:
             self._commits.take_back(connection)
             raise
         self._answers = answers
-        self._doubt = self._commits.commit(connection, self._telling)
-        return answers if self._doubt is None else self._go_on(patience)
+        ended = self._commits.commit(connection, self._telling)
+        if not isinstance(ended, Doubt):
+            return answers
+        self._doubt = ended
+        return self._go_on(patience)
 
     def _start(self, connection: PostgresConnection, new: NewRun) -> Outcome:
         made, found = self._writer.start(connection, new)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fencepost.store.lending import lent_psycopg
 from fencepost.store.queries import Row
@@ -66,11 +66,31 @@ class PostgresError(Exception):
         self.column = column
 
 
-class Result(NamedTuple):
-    """What one statement answered."""
+class Result:
+    """What one statement answered; read when it is looked at, which most answers of a commit never are."""
 
-    rows: list[Row]
-    changed: int
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: PGresult) -> None:
+        self._inner = inner
+
+    @property
+    def rows(self) -> list[Row]:
+        """Its rows, read anew each time."""
+        inner = self._inner
+        columns = range(inner.nfields)
+        readers = [_reader(inner.ftype(column)) for column in columns]
+        get = inner.get_value
+        rows = []
+        for row in range(inner.ntuples):
+            values = [get(row, column) for column in columns]
+            rows.append(tuple(None if v is None else read(v) for v, read in zip(values, readers, strict=True)))
+        return rows
+
+    @property
+    def changed(self) -> int:
+        """How many rows it changed."""
+        return self._inner.command_tuples or 0
 
 
 class PostgresConnection:
@@ -291,7 +311,7 @@ class PostgresConnection:
             self._sent.popleft()  # the end of one statement's answers
         elif result.status in (_COMMAND_OK, _TUPLES_OK):
             if self._sent[0]:
-                self._results.append(_read(result))
+                self._results.append(Result(result))
         elif result.status != _PIPELINE_ABORTED:
             self._refusal = self._refusal or _refusal(result)
 
@@ -352,20 +372,6 @@ def _reader(type_: int) -> Callable[[bytes], Any]:
     if type_ in _INTEGERS:
         return int
     return _truth if type_ == _BOOLEAN else _text
-
-
-def _read(result: PGresult) -> Result:
-    changed = result.command_tuples or 0
-    columns = range(result.nfields)
-    if not columns:
-        return Result([], changed)
-    readers = [_reader(result.ftype(column)) for column in columns]
-    get = result.get_value
-    rows = []
-    for row in range(result.ntuples):
-        values = [get(row, column) for column in columns]
-        rows.append(tuple(None if v is None else read(v) for v, read in zip(values, readers, strict=True)))
-    return Result(rows, changed)
 
 
 def _refusal(result: PGresult) -> PostgresError:

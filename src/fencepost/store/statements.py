@@ -65,6 +65,16 @@ class Work(Statements):
             for point in points:
                 self.probe(f"before:{point}")
 
+    def commit_with(self, writes: Sequence[Wanted], reads: Sequence[Wanted]) -> list[list[Row]]:
+        """Run the last statements of this transaction, and read in it; the rows of what was read.
+
+        Where there is a trip they go out with the commit. Nothing may follow.
+        """
+        return self.execute_all([*writes, *reads])[len(writes) :]
+
+    def was_in_vain(self) -> None:
+        """Nothing was changed: where there is a trip its end need not be durable."""
+
     def lock(self, name: str, /, **values: Any) -> None:
         """Keep others from what a query names until the end; nothing to do where one writes at a time."""
 

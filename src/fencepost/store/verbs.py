@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from functools import wraps
+from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fencepost.core.epoch import Epoch
@@ -188,13 +189,13 @@ class Verbs(ABC):
     @whole
     def claim(
         self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
-        suspects: int | None = None,
+        suspects: int | None = None, asks: bool = True,
     ) -> list[Run]:  # fmt: skip
         """See `Store.claim`. Raises `LeaseLost` when the claimer's own lease is over."""
-        due = self.next_wake(workflows, namespace=namespace, margin=margin)
-        if due is None or due > now or limit < 1:
-            # Nothing to do is found out by reading, so that idle workers do not queue for the write lock.
-            return []
+        if asks:
+            due = self.next_wake(workflows, namespace=namespace, margin=margin)
+            if due is None or due > now:
+                return []
         wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
         with self._writing() as work:
             expired, live, found, unowned = work.execute_all(
@@ -208,8 +209,10 @@ class Verbs(ABC):
             if expired:
                 work.passing(["lease:live:expire"])
             if live:
-                some = fitting(found, suspects)
-                return self._claim_all(work, lease, [*some, *unowned][:limit], now)
+                taken = [*fitting(found, suspects), *unowned][:limit]
+                if not taken and not expired:
+                    work.was_in_vain()
+                return self._claim_all(work, lease, taken, now) if taken else []
         # After the commit, so that the expiry of this very lease stands.
         raise LeaseLost(
             "this process's own lease is over, so it may not claim runs",
@@ -222,17 +225,13 @@ class Verbs(ABC):
             for run, _, state, *_ in due:
                 states = [row[0] for row in work.execute("operation_states_of", run=run)]
                 work.passing(faultpoints.of_claim(state, states))
-        wanted: list[Wanted] = []
+        writes: list[Wanted] = []
         for run, generation, state, takeovers, answers in due:
             claimed = {"run": run, "generation": generation, "expected": state, "lease": lease, "now": now}
             counted = {"takeovers": takeovers, "answers": answers}
             taken_over = {"run": run, "generation": generation + 1, "now": now}
-            wanted += [
-                ("claim_run", claimed | counted),
-                ("take_over_operations", taken_over),
-                ("load_run", {"run": run}),
-            ]
-        runs = [rows.run(found) for (found,) in work.execute_all(wanted)[2::3]]
+            writes += [("claim_run", claimed | counted), ("take_over_operations", taken_over)]
+        runs = [rows.run(row) for (row,) in work.commit_with(writes, [("load_run", {"run": run}) for run, *_ in due])]
         assert all(run.lease == lease for run in runs), "the runs were read under the same lock"
         return runs
 
@@ -250,6 +249,12 @@ class Verbs(ABC):
         """See `Store.load`. Raises `RunNotFound` when no run has this number."""
         with self._snapshot() as reading:
             return _history(reading, run)
+
+    @whole
+    def load_all(self, runs: Sequence[int]) -> list[History]:
+        """See `Store.load_all`. Raises `RunNotFound` when no run has one of these numbers."""
+        with self._snapshot() as reading:
+            return _histories(reading, runs)
 
     @whole
     def decide(self, run: int, decision: Decision) -> History:
@@ -311,12 +316,13 @@ class Verbs(ABC):
             # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
             work.lock("lock_run", run=run)
             values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
-            kept = work.execute("keep_signal", run=run, now=now, run_ended=RUN_ENDED, not_waiting=NOT_WAITING, **values)
-            waking: list[Wanted] = [("wake_run", {"run": run, "now": now})] if kept else []
-            if kept:
-                work.announce()
-            *_, found = work.execute_all([*waking, ("find_signal", {"run": run, "id": signal.id})])
-            return rows.signal(found[0])
+            keeping = {"run": run, "now": now, "run_ended": RUN_ENDED, "not_waiting": NOT_WAITING, **values}
+            work.announce()
+            (row,) = work.commit_with(
+                [("keep_signal", keeping), ("wake_run", {"run": run, "id": signal.id, "now": now})],
+                [("find_signal", {"run": run, "id": signal.id})],
+            )
+            return rows.signal(row[0])
 
     @whole
     def signalled(self, lease: str) -> list[int]:
@@ -355,9 +361,17 @@ _TABLES_OF_A_RUN = ("load_run", "steps_of", "operations_of", "attempts_of", "obs
 
 
 def _history(reading: Statements, run: int) -> History:
-    found, steps, operations, attempts, observations, signals = reading.execute_all(
-        [(name, {"run": run}) for name in _TABLES_OF_A_RUN]
-    )
+    return _histories(reading, [run])[0]
+
+
+def _histories(reading: Statements, runs: Sequence[int]) -> list[History]:
+    """In one round trip."""
+    found = iter(reading.execute_all([(name, {"run": run}) for run in runs for name in _TABLES_OF_A_RUN]))
+    return [_read(run, tuple(islice(found, len(_TABLES_OF_A_RUN)))) for run in runs]
+
+
+def _read(run: int, tables: tuple[list[Row], ...]) -> History:
+    found, steps, operations, attempts, observations, signals = tables
     if not found:
         raise RunNotFound(f"no run has number {run}", hint="look it up by its id", ids={"run": str(run)})
     return rows.history(

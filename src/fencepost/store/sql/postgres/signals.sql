@@ -32,6 +32,8 @@ SELECT id, name, payload, state, sent_at, sender, fingerprint, reason, position,
 FROM fencepost.signal WHERE run = :run AND id = :id;
 
 -- name: wake_run
--- Let a run that waits be claimed now.
-UPDATE fencepost.run SET wake_at = least(coalesce(wake_at, :now), :now), version = version + 1, changed_at = :now
-WHERE no = :run AND state IN ('waiting', 'cancelling', 'compensating') AND lease IS NULL;
+-- Let a run that waits be claimed now, for a signal that is kept.
+UPDATE fencepost.run SET wake_at = :now, version = version + 1, changed_at = :now
+WHERE no = :run AND state IN ('waiting', 'cancelling', 'compensating') AND lease IS NULL
+AND coalesce(wake_at > :now, true)
+AND EXISTS (SELECT 1 FROM fencepost.signal WHERE run = :run AND id = :id AND state = 'kept');
