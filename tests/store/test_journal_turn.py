@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fencepost.core.errors import StoreBusy, StoreFailed, StoreUnavailable
+from fencepost.store import journal as journal_module
 from fencepost.store.api import Answer, Group
 from fencepost.store.journal import SLOW_SYNC, Journal
 from fencepost.store.ticket import Ticket
@@ -386,6 +387,24 @@ async def _refusal(ticket: Ticket[Answer]) -> BaseException:
     with pytest.raises(StoreUnavailable) as told:
         await ticket
     return told.value
+
+
+def test_who_waits_is_told_when_no_thread_can_be_started_for_a_slow_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(flush: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    journal = Journal(InterruptedStore())
+    journal._sync_seconds = 2 * SLOW_SYNC
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_module, "WriterThread", none_left)
+        refused = in_time(lambda: asyncio.run(_refused(journal)))
+    assert isinstance(refused.__cause__, RuntimeError)
+    assert in_time(lambda: journal.commit(SECOND)) is Answer.MOVED
+    journal.close()
+
+
+async def _refused(journal: Journal) -> BaseException:
+    return await _refusal(journal.submit(FIRST))
 
 
 @pytest.mark.parametrize("where", ["prepare", "commit"])

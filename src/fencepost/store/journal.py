@@ -24,12 +24,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.core.errors import FencepostError, StoreBusy, StoreFailed, StoreUnavailable, ValueRefused
-from fencepost.store.api import Answer, Group, NewRun, Prepared, Started
+from fencepost.store.api import Answer, Group, NewRun, Started
 from fencepost.store.handover import LOOK_AGAIN, Sent, WriterThread, running_loop
 from fencepost.store.ticket import A, Ticket, tell
 
 if TYPE_CHECKING:
     from fencepost.store.faultpoints import Probe
+    from fencepost.store.groups import Outcome
 
 # Syncs slower than this, in seconds, go to the writer thread. Measured: a hand-over costs about 0.1 ms, and a loop
 # that is busy gets the interpreter back to the writer only after a switch interval, up to 5 ms.
@@ -45,6 +46,16 @@ HALF_MIN = 8
 GROUPS_MAX = 1_000
 
 
+class PreparedCommit(Protocol):
+    """A batch that its store has prepared: written under the write lock, or ready to be sent."""
+
+    def commit(self, *, patience: float) -> list[Outcome]:
+        """Make it durable. Raises `StoreBusy` when it takes longer than `patience` seconds; call it again then."""
+
+    def watched(self) -> int | None:
+        """After `StoreBusy`: the file descriptor on which the answer will come; None: only patience helps."""
+
+
 class JournaledStore(Protocol):
     """What the journal needs of a store."""
 
@@ -52,9 +63,9 @@ class JournaledStore(Protocol):
 
     @property
     def is_remote(self) -> bool:
-        """Whether `Prepared.commit` waits for a server's answer, and no longer than it may, in place of a sync."""
+        """Whether a commit is a server's answer, for which it waits no longer than it may, and no sync."""
 
-    def prepare(self, entries: Sequence[Group | NewRun], *, patience: float) -> Prepared:
+    def prepare(self, entries: Sequence[Group | NewRun], *, patience: float) -> PreparedCommit:
         """Write groups and starts without committing them.
 
         Raises `StoreBusy` when the write lock is not free within `patience` seconds.
@@ -174,9 +185,13 @@ class Journal:
             if self._syncing is not loop:
                 self._hand_over()
             return
+        batch = self._take()
         is_under_way = False
         try:
-            is_under_way = self._begin(self._take(), loop)
+            is_under_way = self._begin(batch, loop)
+        except BaseException as error:
+            self._reject(batch, error, loop)
+            raise
         finally:
             if not is_under_way:
                 self._give_back()
@@ -194,7 +209,7 @@ class Journal:
         self._watch(loop, batch, prepared)
         return True
 
-    def _watch(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: Prepared) -> None:
+    def _watch(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit) -> None:
         """Let the loop go on until the answer comes, if it can hear it; else the writer thread waits for it.
 
         The answer must be for this loop alone. It may end at any moment, and others would wait for what it never hears.
@@ -203,7 +218,7 @@ class Journal:
         if is_for_others or not self._listen(loop, batch, prepared):
             self._finish_elsewhere(loop, batch, prepared)
 
-    def _listen(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: Prepared) -> bool:
+    def _listen(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit) -> bool:
         try:
             descriptor = prepared.watched()
             if descriptor is None:
@@ -259,7 +274,9 @@ class Journal:
                 self._sent = None
             return is_free
 
-    def _finish_elsewhere(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: Prepared) -> None:
+    def _finish_elsewhere(
+        self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit
+    ) -> None:
         self._syncing = loop
         self._writer_thread().finish(lambda: self._finish_for(loop, batch, prepared))
 
@@ -270,7 +287,7 @@ class Journal:
         self._slow_syncs += 1
         return self._slow_syncs % _REMEASURE_EVERY != 0
 
-    def _finish_for(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: Prepared) -> None:
+    def _finish_for(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit) -> None:
         """On another thread: sync what the loop wrote, and call the loop back once for the whole batch."""
         try:
             self._finish(batch, prepared, None)
@@ -330,7 +347,7 @@ class Journal:
 
     def _prepare(
         self, batch: list[Ticket[Any]], loop: asyncio.AbstractEventLoop | None, *, patience: float | None
-    ) -> Prepared | None:
+    ) -> PreparedCommit | None:
         """Write a batch; None when it was told why not, or put back for the writer because the lock is taken."""
         if self._failed is not None:
             self._reject(batch, self._failed, loop)
@@ -353,7 +370,7 @@ class Journal:
     def _finish(
         self,
         batch: list[Ticket[Any]],
-        prepared: Prepared,
+        prepared: PreparedCommit,
         loop: asyncio.AbstractEventLoop | None,
         *,
         patience: float | None = None,
@@ -398,9 +415,10 @@ class Journal:
         told = error if isinstance(error, FencepostError) else _unforeseen(error)
         if isinstance(told, StoreFailed):
             self._failed = told
-        for ticket in batch:
+        waiting = [ticket for ticket in batch if not ticket.done]
+        for ticket in waiting:
             ticket.error = told
-        tell(batch, loop)
+        tell(waiting, loop)
 
     # -- the writer thread ----------------------------------------------------------------------------------------
 

@@ -266,7 +266,7 @@ class Prepared:
         return self._answers
 
     def watched(self) -> None:
-        """See `Prepared.watched`: a file answers at once."""
+        """See `PreparedCommit.watched`: a file answers at once."""
 
 
 __all__ = ["Answer", "Prepared", "SqliteStore"]
