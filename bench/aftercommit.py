@@ -44,6 +44,7 @@ class AfterCommit:
         self._store = store
         self._tell = tell
         self.probe: Probe | None = None
+        self.is_remote = store.is_remote
 
     def prepare(self, groups: Sequence[Group | NewRun], *, patience: float) -> _Prepared:
         """What the store prepares, with somebody listening."""

@@ -16,9 +16,8 @@ from fencepost.effects.outside import Target
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime import verbs
 from fencepost.runtime.app import App
-from tests.processes import control, lethal, stories, workflows
+from tests.processes import booking, control, lethal, stories, workflows
 
-KILL_AT = "FENCEPOST_TEST_KILL_AT"
 POINTS = "FENCEPOST_TEST_POINTS"
 
 
@@ -59,7 +58,7 @@ def make_app(told: dict, probe: Probe | None = None) -> App:
     """The app of a child, and of the harness that reads its ledger."""
     app = App(
         told["ledger"],
-        workflows=[*workflows.WORKFLOWS, *stories.WORKFLOWS, *lethal.WORKFLOWS],
+        workflows=[*workflows.WORKFLOWS, *stories.WORKFLOWS, *lethal.WORKFLOWS, *booking.WORKFLOWS],
         targets={"tasks": Target(told["tasks"]), "books": Target(told["books"])},
         model=CountingModel(Path(told["questions"])),
         lease=told["lease"],
@@ -112,6 +111,6 @@ async def begin(app: App, told: dict, lines: asyncio.StreamReader) -> None:
 def live(told: dict) -> None:
     """Do what is told, from the first line to the end of the process."""
     control.apply(told["control"])
-    kill_at, points = os.environ.get(KILL_AT, ""), os.environ.get(POINTS, "")
+    kill_at, points = os.environ.get(stories.KILL_AT, ""), os.environ.get(POINTS, "")
     probe = Probe(kill_at, points) if kill_at or points else None
     asyncio.run(work(make_app(told, probe), told))

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from fencepost.testing.world import Keys, LookUp, World
 from tests.processes.nursery import Nursery
@@ -18,6 +19,9 @@ from tests.processes.stage import Stage, forget_faults
 
 SIDE_BY_SIDE = 8
 """Cells played at a time: on two cores, more would only make leases run out for want of a processor."""
+
+Square = TypeVar("Square")
+"""What a table's cell is; its text names it in a failure."""
 
 _numbers = itertools.count(1)
 """Runs are numbered through the whole session, since all share one world."""
@@ -54,14 +58,17 @@ class Table:
         self._nursery = nursery
         self._folder = folder
 
-    def play(self, cells: Iterable[Cell], scene: Callable[[Stage, Cell, str], None], *, control: str = "") -> None:
-        """Call `scene(stage, cell, run id)` for each cell."""
+    def play(
+        self, cells: Iterable[Square], scene: Callable[[Stage, Square, str], None], *, control: str = "",
+        ledger: Callable[[], str] = str,
+    ) -> None:  # fmt: skip
+        """Call `scene(stage, cell, run id)` for each cell; `ledger` gives the url of each one's, "" for a file."""
         wrong: list[Exception] = []
         with ExitStack() as stages, ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
             going = []
             for cell in cells:
                 run_id = f"run-{next(_numbers)}"
-                stage = stages.enter_context(Stage(self.world, self._nursery, self._folder / run_id, control))
+                stage = stages.enter_context(Stage(self.world, self._nursery, self._folder / run_id, control, ledger()))
                 going.append((cell, threads.submit(_played, scene, stage, cell, run_id)))
             for cell, future in going:
                 error = future.exception()

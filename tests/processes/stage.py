@@ -20,7 +20,7 @@ from fencepost.runtime import verbs
 from fencepost.store.api import RunFilter
 from fencepost.testing.world import Fault, World
 from tests.polling import until
-from tests.processes import child, stories
+from tests.processes import booking, child, stories
 from tests.processes.count import End, count, made
 from tests.processes.nursery import Nursery
 
@@ -46,7 +46,10 @@ class Child:
     def __init__(self, nursery: Nursery, told: dict, kill_at: str, points: Path | None, folder: Path) -> None:
         self.kill_at = kill_at
         self._complaints = folder / "stderr.txt"
-        environment = {child.KILL_AT: kill_at, child.POINTS: str(points or ""), stories.MEMORY: str(folder)}
+        environment = {
+            stories.KILL_AT: kill_at, stories.MEMORY: str(folder), child.POINTS: str(points or ""),
+            booking.LEDGER: told["ledger"],
+        }  # fmt: skip
         self._process = nursery.fork(told, environment, self._complaints)
 
     @property
@@ -103,10 +106,14 @@ class Child:
 
 
 class Stage:
-    """One ledger, its processes, and the person who settles what only a person can."""
+    """One ledger, its processes, and the person who settles what only a person can.
 
-    def __init__(self, world: World, nursery: Nursery, folder: Path, control: str = "") -> None:
+    The ledger is a file in `folder`, unless `ledger` is the url of another.
+    """
+
+    def __init__(self, world: World, nursery: Nursery, folder: Path, control: str = "", ledger: str = "") -> None:
         folder.mkdir(parents=True)
+        self.ledger = ledger or f"sqlite:///{folder / 'ledger.db'}"
         self._nursery = nursery
         self.world = world
         self.folder = folder
@@ -117,7 +124,7 @@ class Stage:
 
     def _told(self, lease: str, margin: str) -> dict:
         return {
-            "ledger": f"sqlite:///{self.folder / 'ledger.db'}",
+            "ledger": self.ledger,
             "questions": str(self.folder / "questions.txt"),
             "tasks": self.world.tasks.url,
             "books": self.world.books.url,

@@ -20,6 +20,9 @@ from tests.processes.workflows import PLACES, QUICK, SETTLE, TIMEOUT, Made, Orde
 KEYED, ASKED, BLIND = (PLACES[rung].target for rung in ("key", "look-up", "nothing"))
 """Where the effects of each rung go."""
 
+KILL_AT = "FENCEPOST_TEST_KILL_AT"
+"""The environment variable that names the fault point at which a process kills itself."""
+
 MEMORY = "FENCEPOST_TEST_MEMORY"
 """The environment variable that names a folder which outlives a killed worker."""
 

@@ -1,8 +1,11 @@
 """A connection that is lost around its COMMIT: the store finds out what became of it; nothing is doubled or lost."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
+import psycopg
 import pytest
 
 from fencepost.core.errors import StoreBusy, StoreUnavailable
@@ -12,6 +15,7 @@ from fencepost.store.api import Answer
 from fencepost.store.journal import Journal
 from fencepost.store.open import open_store
 from fencepost.store.postgres import PostgresStore
+from fencepost.store.ticket import Ticket
 from tests.polling import until
 from tests.services.fixtures import Place
 from tests.services.wire import At, Wire
@@ -23,10 +27,10 @@ LOST = [At.CUT_BEFORE, At.CUT_AFTER, At.HELD]
 class Bench:
     """A store behind a wire, a journal, a running run, and a store that sees what is really there."""
 
-    def __init__(self, place: Place, **parameters: str | int) -> None:
+    def __init__(self, place: Place, *, connections: int = 2) -> None:
         self.wire = Wire(place)
         self.there = open_store(place.url(connections=1), clock=lambda: build.NOW)
-        store = open_store(self.wire.url(connections=2, **parameters), clock=lambda: build.NOW, patience=10.0)
+        store = open_store(self.wire.url(connections=connections), clock=lambda: build.NOW, patience=10.0)
         assert isinstance(store, PostgresStore)
         self.store = store
         self.store.take_lease(build.lease())
@@ -128,6 +132,27 @@ def test_a_verb_whose_answer_is_lost_is_done_once(bench: Bench, lost: At) -> Non
     assert [row.verb for row in bench.there.audits(None, None)] == ["settle"]
     assert [signal.id for signal in bench.there.load(bench.run.no).signals] == ["first"]
     assert {lease.id for lease in bench.there.leases()} == {"lease-1", "other"}
+
+
+def test_what_a_loop_had_asked_for_when_it_ended_is_committed_and_the_journal_goes_on(postgres: Place) -> None:
+    """The batch waits for a lock of somebody else's; the loop's task is cancelled meanwhile, and the loop closed."""
+    bench = Bench(postgres, connections=3)
+    ticket: list[Ticket[Answer]] = []
+
+    async def cut_short() -> None:
+        ticket.append(bench.journal.submit(intent(bench.run)))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await ticket[0]
+
+    with psycopg.connect(postgres.server.url()) as other:
+        other.execute(f"SELECT no FROM {postgres.schema}.run FOR UPDATE")  # noqa: S608 - our own names
+        asyncio.run(cut_short())
+        assert not ticket[0].done
+    assert bench.journal.submit(intent(bench.run, "next")).wait(10) is Answer.MOVED
+    assert ticket[0].result() is Answer.MOVED
+    assert bench.steps() == ["next", "pay"]
+    bench.close()
 
 
 def test_while_the_server_is_away_nothing_is_acknowledged_and_afterwards_it_goes_on(bench: Bench) -> None:

@@ -29,6 +29,8 @@ class At(Enum):
     """The server sees them, and its answer is lost."""
     HELD = auto()
     """The client's end is closed now; the server sees them when `release` is called."""
+    UNANSWERED = auto()
+    """The server sees them, and its answer goes no further; the client's end stays open."""
     SWALLOWED = auto()
     """From now on nothing is passed on, in either direction, and nobody is told."""
 
@@ -130,10 +132,13 @@ class Wire:
         what = self.choose(sent) if sent else At.CUT_BEFORE
         if what is At.SWALLOWED:
             return False  # both ends stay open, and nobody reads
-        if what in (At.PASSED, At.CUT_AFTER):
+        if what in (At.PASSED, At.CUT_AFTER, At.UNANSWERED):
             server.sendall(sent)
         if what is At.PASSED:
             return True
+        if what is At.UNANSWERED:
+            server.recv(65_536)  # it has answered, so it has done it
+            return False
         if what is At.HELD:
             self._held.append((server, sent))
         elif what is At.CUT_AFTER:

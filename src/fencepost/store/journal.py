@@ -6,14 +6,16 @@ things are handed over to the writer thread: a batch that finds the write lock t
 are slow, so that the loop goes on while the disk works (statement by statement, another thread would wait for the
 interpreter lock each time). Threads that commit take turns, and whoever has the turn commits for all that wait.
 
+A loop that waits for a server's answer keeps the turn and goes on with other things until it hears it. It may end
+before: then whoever wants the turn next finishes its batch first.
+
 What a batch writes, and in what order, is the store's matter (`batch`). The journal stops for good after a commit of
-unknown result; it decides nothing about runs.
+unknown result; it decides nothing about runs. What lets a loop go on meanwhile is in `handover`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections import deque
@@ -23,14 +25,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.core.errors import FencepostError, StoreBusy, StoreFailed, StoreUnavailable, ValueRefused
 from fencepost.store.api import Answer, Group, NewRun, Started
+from fencepost.store.handover import LOOK_AGAIN, Sent, WriterThread, running_loop
 from fencepost.store.ticket import A, Ticket, tell
 
 if TYPE_CHECKING:
     from fencepost.store.faultpoints import Probe
     from fencepost.store.groups import Outcome
-
-_log = logging.getLogger(__name__)
-
 
 # Syncs slower than this, in seconds, go to the writer thread. Measured: a hand-over costs about 0.1 ms, and a loop
 # that is busy gets the interpreter back to the writer only after a switch interval, up to 5 ms.
@@ -61,6 +61,10 @@ class JournaledStore(Protocol):
 
     probe: Probe | None
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a commit is a server's answer, for which it waits no longer than it may, and no sync."""
+
     def prepare(self, entries: Sequence[Group | NewRun], *, patience: float) -> PreparedCommit:
         """Write groups and starts without committing them.
 
@@ -85,12 +89,14 @@ class Journal:
         self._turn = threading.Lock()
         self._flush_due: set[asyncio.AbstractEventLoop] = set()
         self._syncing: asyncio.AbstractEventLoop | None = None
+        self._sent: Sent | None = None
+        self._claiming = threading.Lock()
         self._sync_seconds = 0.0
         self._slow_syncs = 0
         self._failed: FencepostError | None = None
         self._closed = False
         self._starting = threading.Lock()
-        self._writer: _WriterThread | None = None
+        self._writer: WriterThread | None = None
         self.commits = 0
 
     # -- what callers do ------------------------------------------------------------------------------------------
@@ -110,10 +116,7 @@ class Journal:
 
     def _submit(self, entry: Group | NewRun, when_done: Callable[[Ticket[A]], None] | None) -> Ticket[A]:
         self._refuse_when_over()
-        try:
-            loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:
-            loop = None
+        loop = running_loop()
         ticket = Ticket(entry, loop, when_done)
         self._waiting.append(ticket)
         if loop is None:
@@ -130,20 +133,22 @@ class Journal:
         self._refuse_when_over()
         ticket: Ticket[Answer] = Ticket(group, None, None)
         self._waiting.append(ticket)
-        with self._turn:
+        self._wait_for_turn()
+        try:
             while not ticket.done:
-                self._commit_batch(self._take(), loop=None)
-        if self._waiting:
-            self._hand_over()
+                self._commit_batch(self._take())
+        finally:
+            self._give_back()
         return ticket.result()
 
     def flush(self) -> None:
         """Commit everything that waits, on this thread."""
-        with self._turn:
+        self._wait_for_turn()
+        try:
             while batch := self._take():
-                self._commit_batch(batch, loop=None)
-        if self._waiting:
-            self._hand_over()
+                self._commit_batch(batch)
+        finally:
+            self._give_back()
 
     def close(self) -> None:
         """Commit what waits, stop the writer thread and refuse everything that comes later."""
@@ -181,52 +186,93 @@ class Journal:
                 self._hand_over()
             return
         batch = self._take()
+        is_under_way = False
+        try:
+            is_under_way = self._begin(batch, loop)
+        except BaseException as error:
+            self._reject(batch, error, loop)
+            raise
+        finally:
+            if not is_under_way:
+                self._give_back()
+
+    def _begin(self, batch: list[Ticket[Any]], loop: asyncio.AbstractEventLoop) -> bool:
+        """Commit a batch on the loop's thread; True when it is still under way, and keeps the turn until its end."""
         prepared = self._prepare(batch, loop, patience=0.0)
-        if prepared is not None:
-            if self._is_slow():
-                self._finish_elsewhere(loop, batch, prepared)
-                return
-            if not self._finish(batch, prepared, loop, patience=0.0):
-                self._watch(loop, batch, prepared)
-                return
-        self._turn.release()
-        if self._waiting:
-            self._hand_over()
+        if prepared is None:
+            return False
+        if self._is_slow():
+            self._finish_elsewhere(loop, batch, prepared)
+            return True
+        if self._finish(batch, prepared, loop, patience=0.0):
+            return False
+        self._watch(loop, batch, prepared)
+        return True
 
     def _watch(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit) -> None:
         """Let the loop go on until the answer comes, if it can hear it; else the writer thread waits for it.
 
-        A loop that waits for nothing in the batch itself may end at any moment, and nobody would hear the answer.
+        The answer must be for this loop alone. It may end at any moment, and others would wait for what it never hears.
         """
-        watched = prepared.watched() if any(ticket.loop is loop for ticket in batch) else None
-        if watched is None:
+        is_for_others = any(ticket.loop is not loop for ticket in batch)
+        if is_for_others or not self._listen(loop, batch, prepared):
             self._finish_elsewhere(loop, batch, prepared)
-            return
-        self._syncing = loop
-        silence = loop.call_later(self._patience, self._hear, loop, batch, prepared, watched, None)
-        loop.add_reader(watched, self._hear, loop, batch, prepared, watched, silence)
 
-    def _hear(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        batch: list[Ticket[Any]],
-        prepared: PreparedCommit,
-        watched: int,
-        silence: asyncio.TimerHandle | None,
-    ) -> None:
-        """The answer has come, or a part of it; without `silence`, nothing has for too long."""
-        loop.remove_reader(watched)
-        if silence is None:
-            self._finish_elsewhere(loop, batch, prepared)
+    def _listen(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit) -> bool:
+        try:
+            descriptor = prepared.watched()
+            if descriptor is None:
+                return False
+            sent = Sent(loop, batch, prepared, descriptor)
+            loop.add_reader(descriptor, self._hear, sent)
+        except Exception:  # noqa: BLE001 - such as a connection lost this moment: whoever commits it finds out
+            return False
+        sent.silence = loop.call_later(self._patience, self._hear_nothing, sent)
+        self._syncing = loop
+        self._sent = sent
+        return True
+
+    def _hear(self, sent: Sent) -> None:
+        """The answer has come, or a part of it."""
+        if not self._claim(sent):
             return
-        silence.cancel()
-        if not self._finish(batch, prepared, loop, patience=0.0, in_halves=True):
-            self._watch(loop, batch, prepared)
+        sent.stop_listening()
+        try:
+            is_finished = self._finish(sent.batch, sent.prepared, sent.loop, patience=0.0, in_halves=True)
+        except BaseException:
+            self._syncing = None
+            self._give_back()
+            raise
+        if not is_finished:
+            self._watch(sent.loop, sent.batch, sent.prepared)
             return
         self._syncing = None
         self._turn.release()
         # Sent before those who were told go on, so that the server works meanwhile.
-        self._flush_on(loop)
+        self._flush_on(sent.loop)
+
+    def _hear_nothing(self, sent: Sent) -> None:
+        """No answer has come for too long."""
+        if self._claim(sent):
+            sent.stop_listening()
+            self._finish_elsewhere(sent.loop, sent.batch, sent.prepared)
+
+    def _finish_unheard(self) -> bool:
+        """Finish the batch of a loop that will not hear of its answer, and end its turn; False: there is none."""
+        sent = self._sent
+        if sent is None or sent.will_be_heard or not self._claim(sent):
+            return False
+        sent.stop_listening()
+        self._finish_for(sent.loop, sent.batch, sent.prepared)
+        return True
+
+    def _claim(self, sent: Sent) -> bool:
+        """Become the one who finishes this batch: the loop that hears the answer, or whoever finds that it does not."""
+        with self._claiming:
+            is_free = self._sent is sent
+            if is_free:
+                self._sent = None
+            return is_free
 
     def _finish_elsewhere(
         self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit
@@ -235,13 +281,14 @@ class Journal:
         self._writer_thread().finish(lambda: self._finish_for(loop, batch, prepared))
 
     def _is_slow(self) -> bool:
-        if self._sync_seconds < SLOW_SYNC:
+        # A server's answer is listened for, however long it takes.
+        if self._sync_seconds < SLOW_SYNC or self._store.is_remote:
             return False
         self._slow_syncs += 1
         return self._slow_syncs % _REMEASURE_EVERY != 0
 
     def _finish_for(self, loop: asyncio.AbstractEventLoop, batch: list[Ticket[Any]], prepared: PreparedCommit) -> None:
-        """On the writer thread: sync what the loop wrote, and call the loop back once for the whole batch."""
+        """On another thread: sync what the loop wrote, and call the loop back once for the whole batch."""
         try:
             self._finish(batch, prepared, None)
         finally:
@@ -258,28 +305,45 @@ class Journal:
 
     # -- on any thread --------------------------------------------------------------------------------------------
 
-    def _flush_rest(self) -> None:
-        """What the writer thread does when it is woken: commit until nothing waits.
+    def _wait_for_turn(self) -> None:
+        """Block until this thread has the turn."""
+        while not self._turn.acquire(blocking=False):
+            if not self._finish_unheard() and self._turn.acquire(timeout=LOOK_AGAIN):
+                return
+
+    def _give_back(self) -> None:
+        self._turn.release()
+        if self._waiting:
+            self._hand_over()
+
+    def _flush_rest(self) -> bool:
+        """What the writer thread does when it is woken: commit until nothing waits; True: somebody else has the turn.
 
         It never waits for the turn: a loop that has it may be handing its sync over to this very thread. Whoever gives
-        the turn back looks whether something waits, and wakes the writer again.
+        the turn back looks whether something waits, and wakes the writer again; a loop that has ended does not, so that
+        the writer looks again while something waits.
         """
-        while self._waiting and self._turn.acquire(blocking=False):
+        while self._waiting:
+            if not self._turn.acquire(blocking=False):
+                if not self._finish_unheard():
+                    return True
+                continue
             try:
                 if batch := self._take():
-                    self._commit_batch(batch, loop=None)
+                    self._commit_batch(batch)
             finally:
                 self._turn.release()
+        return False
 
     def _take(self) -> list[Ticket[Any]]:
         """The next batch, in the order of submission; with the turn held."""
         waiting = self._waiting
         return [waiting.popleft() for _ in range(min(len(waiting), GROUPS_MAX))]
 
-    def _commit_batch(self, batch: list[Ticket[Any]], loop: asyncio.AbstractEventLoop | None) -> None:
-        prepared = self._prepare(batch, loop, patience=None)
+    def _commit_batch(self, batch: list[Ticket[Any]]) -> None:
+        prepared = self._prepare(batch, None, patience=None)
         if prepared is not None:
-            self._finish(batch, prepared, loop)
+            self._finish(batch, prepared, None)
 
     def _prepare(
         self, batch: list[Ticket[Any]], loop: asyncio.AbstractEventLoop | None, *, patience: float | None
@@ -298,6 +362,9 @@ class Journal:
                 self._waiting.extendleft(reversed(batch))
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
             self._reject(batch, error, loop)
+        except BaseException as error:
+            self._reject(batch, error, loop)
+            raise
         return None
 
     def _finish(
@@ -317,6 +384,7 @@ class Journal:
         began = time.perf_counter()
         try:
             answers = prepared.commit(patience=self._patience if patience is None else patience)
+            assert len(answers) == len(batch), "a store answers each"
         except StoreBusy as error:
             if patience is not None:
                 return False
@@ -325,6 +393,9 @@ class Journal:
         except Exception as error:  # noqa: BLE001 - the same
             self._reject(batch, error, loop)
             return True
+        except BaseException as error:
+            self._reject(batch, error, loop)
+            raise
         self._sync_seconds += 0.2 * (time.perf_counter() - began - self._sync_seconds)
         self.commits += 1
         for ticket, answer in zip(batch, answers, strict=True):
@@ -340,57 +411,32 @@ class Journal:
             tell(batch, loop)
         return True
 
-    def _reject(self, batch: list[Ticket[Any]], error: Exception, loop: asyncio.AbstractEventLoop | None) -> None:
-        if isinstance(error, StoreFailed):
-            self._failed = error
-        for ticket in batch:
-            ticket.error = error
-        tell(batch, loop)
+    def _reject(self, batch: list[Ticket[Any]], error: BaseException, loop: asyncio.AbstractEventLoop | None) -> None:
+        told = error if isinstance(error, FencepostError) else _unforeseen(error)
+        if isinstance(told, StoreFailed):
+            self._failed = told
+        waiting = [ticket for ticket in batch if not ticket.done]
+        for ticket in waiting:
+            ticket.error = told
+        tell(waiting, loop)
 
     # -- the writer thread ----------------------------------------------------------------------------------------
 
     def _hand_over(self) -> None:
         self._writer_thread().wake()
 
-    def _writer_thread(self) -> _WriterThread:
+    def _writer_thread(self) -> WriterThread:
         with self._starting:
             if self._writer is None:
-                self._writer = _WriterThread(self._flush_rest)
+                self._writer = WriterThread(self._flush_rest)
             return self._writer
 
 
-class _WriterThread:
-    """One thread that finishes commits which others began, and commits what waits when it is woken."""
-
-    def __init__(self, flush: Callable[[], None]) -> None:
-        self._flush = flush
-        self._work: deque[Callable[[], None]] = deque()
-        self._due = threading.Semaphore(0)
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="fencepost-journal", daemon=True)
-        self._thread.start()
-
-    def wake(self) -> None:
-        """Commit what waits."""
-        self._due.release()
-
-    def finish(self, work: Callable[[], None]) -> None:
-        """Run `work` next."""
-        self._work.append(work)
-        self._due.release()
-
-    def stop(self) -> None:
-        """End after what was handed over is done."""
-        self._stopping = True
-        self._due.release()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            self._due.acquire()
-            if self._work:
-                self._work.popleft()()
-            self._flush()
-            if self._stopping and not self._work:
-                return
+def _unforeseen(error: BaseException) -> StoreUnavailable:
+    """What callers are told of an error that no store should raise."""
+    told = StoreUnavailable(
+        f"the store failed in a way that was not foreseen, so what it has written is not known: {error!r}",
+        hint="read back what the ledger holds before writing again, as a worker does by itself; report the cause",
+    )
+    told.__cause__ = error
+    return told
