@@ -3,8 +3,8 @@
 Everything is sent in libpq's pipeline mode: several statements make one round trip, and when one is refused the server
 skips the rest. While the server works, this thread waits in `poll` without the interpreter lock, no longer than the
 connection's patience: a server that has gone without a word is a lost connection too. psycopg's own layer of cursors
-and adaptation is left out: the ledger knows integers and text, and the journal counts microseconds. What an error means
-for a caller of the store is decided in `postgres_failures`; who uses which connection, in `postgres_pool`.
+and adaptation is left out: the ledger knows integers and text, and the journal counts microseconds. How a connection
+comes about is `postgres_servers`' matter, who uses it `postgres_pool`'s, what an error means `postgres_failures`'s.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ _IDLE, _IN_ERROR = 0, 3
 
 @dataclass(slots=True)
 class Mark:
-    """How a connection numbers its commits: `number` is the last that is known to have happened."""
+    """How a connection numbers its commits: `number` is the last that is known to have happened, `at` its time."""
 
     id: str = field(default_factory=lambda: token_hex(8))
     number: int = 0
+    at: int = 0
 
 
 class PostgresError(Exception):
@@ -378,29 +379,3 @@ def _refusal(result: PGresult) -> PostgresError:
     message = told(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message.decode(errors="replace").strip()
     code = told(pq.DiagnosticField.SQLSTATE) or LOST
     return PostgresError(code, message, column=told(pq.DiagnosticField.COLUMN_NAME))
-
-
-# -- connecting -------------------------------------------------------------------------------------------------------
-
-
-def connect(conninfo: bytes, *, seconds: float, patience: float, prepares: bool) -> PostgresConnection:
-    """Connect within `seconds`. Raises `PostgresError`, whose message holds no password."""
-    from psycopg import OperationalError, pq
-
-    until = time.monotonic() + seconds
-    try:
-        inner = pq.PGconn.connect_start(conninfo)
-        while (state := inner.connect_poll()) not in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
-            ready = select.poll()
-            ready.register(inner.socket, select.POLLIN if state == pq.PollingStatus.READING else select.POLLOUT)
-            left = until - time.monotonic()
-            if left <= 0 or not ready.poll(left * 1000):
-                inner.finish()
-                raise PostgresError(LOST, f"the server did not answer within {seconds:g} s")
-        if state == pq.PollingStatus.FAILED:
-            message = inner.get_error_message().strip()
-            inner.finish()
-            raise PostgresError(LOST, message)
-        return PostgresConnection(inner, patience=patience, prepares=prepares)
-    except OperationalError as error:
-        raise PostgresError(LOST, str(error)) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fencepost.core.errors import FencepostError, ForeignDatabase, StoreBusy, StoreUnavailable
 from fencepost.store.postgres_connection import PostgresError
+from fencepost.store.postgres_servers import READ_ONLY, UNTRUSTED
 
 GUARD_REFUSED = "FP001"
 """Raised by `all_of`, when a statement has changed fewer rows than it was given."""
@@ -16,7 +17,7 @@ UNIQUE, NOT_NULL = "23505", "23502"
 
 # The server ends connections when it is told to, when it crashed and while it starts; one that became a standby takes
 # no writes. In each case another connection, maybe to another server, is the way on.
-_GONE = ("08", "57P01", "57P02", "57P03", "57P05", "25006", "25P03")
+_GONE = ("08", "57P01", "57P02", "57P03", "57P05", READ_ONLY, "25P03")
 # Serialization failure, deadlock, a lock that was not free in time.
 _PASSING = ("40001", "40P01", "55P03")
 # A pooler gave this transaction a server on which another connection's statements are prepared.
@@ -65,6 +66,18 @@ _SAYINGS: tuple[tuple[tuple[str, ...], type[FencepostError], str, str], ...] = (
         StoreUnavailable,
         "the ledger is damaged",
         "stop every worker; check what was sent since a backup before using it",
+    ),
+    (
+        (READ_ONLY,),
+        StoreUnavailable,
+        "the ledger's server takes no writes: it is a standby, or was set to read-only",
+        "name the primary; several hosts in the url, with target_session_attrs=read-write, find it after a failover",
+    ),
+    (
+        (UNTRUSTED,),
+        StoreUnavailable,
+        "the ledger's server is not trusted",
+        "check sslrootcert, and that the host in the url is one of the server's certificate; nothing was sent to it",
     ),
     (
         _GONE,
