@@ -89,7 +89,12 @@ class PostgresConnection:
         self._plan_again_at = _PLAN_AGAIN_FIRST
         self._inner = inner
         self._prepared: dict[str, bytes] = {}
-        self._sent = deque[bool]()
+        self._preparing: set[str] = set()
+        """What was sent to be prepared, and is not known to have been."""
+        self._sent = deque[str | None]()
+        """What each answer that is still to come is to: the statement that is prepared with it, None for a run."""
+        self._is_awaited = False
+        """Whether the end of a round trip is still to come, which may be later than its last answer."""
         self._results: list[Result] = []
         self._refusal: PostgresError | None = None
         self._poll = select.poll()
@@ -129,8 +134,9 @@ class PostgresConnection:
         """Begin what `run_encoded` does; `receive` ends it."""
         from psycopg import OperationalError
 
-        assert not self._sent, "one round trip at a time"
+        assert not self._is_awaited, "one round trip at a time"
         self.round_trips += 1
+        self._is_awaited = True
         try:
             self._queue(steps)
             self._inner.flush()
@@ -207,7 +213,7 @@ class PostgresConnection:
     @property
     def is_quiet(self) -> bool:
         """Whether it waits for no answer."""
-        return not self._sent
+        return not self._is_awaited
 
     @property
     def closed(self) -> bool:
@@ -254,7 +260,7 @@ class PostgresConnection:
         for statement, parameters in steps:
             if not self.prepares or not parameters:
                 inner.send_query_params(statement.encode(), parameters)
-                sent.append(True)
+                sent.append(None)
                 continue
             name = self._prepared.get(statement)
             if name is None:
@@ -262,9 +268,10 @@ class PostgresConnection:
                 name = b"fencepost_%s" % blake2b(statement.encode(), digest_size=12).hexdigest().encode()
                 inner.send_prepare(name, statement.encode())
                 self._prepared[statement] = name
-                sent.append(False)
+                self._preparing.add(statement)
+                sent.append(statement)
             inner.send_query_prepared(name, parameters)
-            sent.append(True)
+            sent.append(None)
         inner.pipeline_sync()
 
     def _receive(self, until: float) -> list[Result] | None:
@@ -291,8 +298,11 @@ class PostgresConnection:
                 raise self._lost(self._refusal or ConnectionError("the server ended the connection"))
             self._sent.popleft()  # the end of one statement's answers
         elif result.status in (_COMMAND_OK, _TUPLES_OK):
-            if self._sent[0]:
+            prepared = self._sent[0]
+            if prepared is None:
                 self._results.append(_read(result))
+            else:
+                self._preparing.discard(prepared)
         elif result.status != _PIPELINE_ABORTED:
             self._refusal = self._refusal or _refusal(result)
 
@@ -300,9 +310,12 @@ class PostgresConnection:
         results, self._results = self._results, []
         refusal, self._refusal = self._refusal, None
         self._sent.clear()
+        self._is_awaited = False
         if refusal is not None:
-            # What was to be prepared behind the refused statement was not.
-            self._prepared.clear()
+            # What was to be prepared behind the refused statement was not; what was before it stays, whatever it did.
+            for statement in self._preparing:
+                del self._prepared[statement]
+            self._preparing.clear()
             raise refusal
         return results
 
