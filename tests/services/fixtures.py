@@ -32,7 +32,7 @@ class Place:
 Service = TypeVar("Service", Cluster, Pooler)
 
 
-def _started(start: Callable[[], Service]) -> Service:
+def started(start: Callable[[], Service]) -> Service:
     try:
         return start()
     except NotHere as missing:
@@ -44,7 +44,7 @@ def _started(start: Callable[[], Service]) -> Service:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Cluster]:
     """A PostgreSQL server of this session's own."""
-    server = _started(Cluster)
+    server = started(Cluster)
     yield server
     server.remove()
 
@@ -52,7 +52,7 @@ def postgres_server() -> Iterator[Cluster]:
 @pytest.fixture
 def own_server() -> Iterator[Cluster]:
     """A PostgreSQL server that one test may stop, and kill, and start again."""
-    server = _started(Cluster)
+    server = started(Cluster)
     yield server
     server.remove()
 
@@ -60,7 +60,7 @@ def own_server() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def pooler(postgres_server: Cluster) -> Iterator[Pooler]:
     """A pooler before the session's server."""
-    before = _started(lambda: Pooler(postgres_server))
+    before = started(lambda: Pooler(postgres_server))
     yield before
     before.remove()
 

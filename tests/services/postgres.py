@@ -71,14 +71,18 @@ class Cluster:
         self.settings = list(settings)
         self._server: subprocess.Popen[bytes] | None = None
         try:
-            self._run(
-                "initdb", "--pgdata", str(self.data), "--username=fencepost", "--auth=trust", "--encoding=UTF8",
-                "--locale=C.UTF-8", "--no-instructions",
-            )  # fmt: skip
+            self._fill()
             self.start()
         except BaseException:
             self.remove()
             raise
+
+    def _fill(self) -> None:
+        """Make the data folder."""
+        self._run(
+            "initdb", "--pgdata", str(self.data), "--username=fencepost", "--auth=trust", "--encoding=UTF8",
+            "--locale=C.UTF-8", "--no-instructions",
+        )  # fmt: skip
 
     @property
     def data(self) -> Path:
@@ -146,3 +150,32 @@ class Cluster:
         done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=self.folder)
         if done.returncode:
             raise NotHere(f"{program} failed: {done.stderr.strip()}")
+
+
+class Standby(Cluster):
+    """A copy of a running server that follows it, and answers reads, until it is promoted."""
+
+    def __init__(self, primary: Cluster) -> None:
+        self._primary = primary
+        super().__init__(primary.settings)
+
+    def _fill(self) -> None:
+        self._run(
+            "pg_basebackup", "--pgdata", str(self.data), "--host", str(self._primary.folder), "--username=fencepost",
+            "--checkpoint=fast", "--write-recovery-conf",
+        )  # fmt: skip
+
+    def falls_behind(self) -> None:
+        """Follow no more: what the primary commits from now on is not here."""
+        self.ask("ALTER SYSTEM SET primary_conninfo = ''")
+        self.ask("SELECT pg_reload_conf()")
+        until(lambda: not self.ask("SELECT 1 FROM pg_stat_wal_receiver"), "the standby to follow no more")
+
+    def catches_up(self) -> None:
+        """Wait until everything that the primary has committed is here."""
+        there = self._primary.ask("SELECT pg_current_wal_lsn()")[0][0]
+        until(lambda: self.ask("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", there)[0][0], "the standby to catch up")
+
+    def promote(self) -> None:
+        """Take writes from now on."""
+        self.ask("SELECT pg_promote()")

@@ -1,6 +1,7 @@
 """A connection that the server ends in the middle of its work is lost, whatever the server said before it did."""
 
 import signal
+import socket
 import threading
 
 import pytest
@@ -75,6 +76,20 @@ class Silent:
         return self.results.pop() if self.results else None
 
 
+class Unfinished(Silent):
+    """A libpq connection that has answered everything, and has not said yet that this was all."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.results: list[Refused | None] = [None, Refused()]
+        self.socket = end.fileno()
+
+    def is_busy(self) -> bool:
+        return not self.results
+
+    def get_result(self) -> object:
+        return self.results.pop()
+
+
 class Refused:
     """What libpq says of a connection that has ended: no code, only words."""
 
@@ -90,3 +105,27 @@ def test_an_end_without_the_end_of_the_pipeline_is_a_lost_connection() -> None:
     with pytest.raises(PostgresError) as lost:
         connection.run([("SELECT 1", ()), ("SELECT 2", ())])
     assert is_gone(lost.value)
+
+
+def test_it_is_not_quiet_before_the_server_has_said_that_this_was_all() -> None:
+    """An error is told as soon as it happens: a batch sent again then would be done twice, and its answers confused."""
+    mine, servers = socket.socketpair()
+    with mine, servers:
+        connection = PostgresConnection(Unfinished(mine), patience=5.0, prepares=False)  # type: ignore[arg-type]  # the same
+        connection.send([("COMMIT", ())])
+
+        assert connection.receive(0.0) is None
+        assert not connection.is_quiet
+
+
+def test_statements_stay_prepared_when_a_later_one_is_refused(postgres: Place) -> None:
+    connection = connection_to(place_of(postgres.url()), 20.0, prepares=True)
+    kept, refused = ("SELECT $1::bigint", (1,)), ("SELECT 1 / $1::bigint", (0,))
+
+    for _ in range(3):
+        for steps in ([kept, refused], [refused, kept]):
+            with pytest.raises(PostgresError, match="division by zero"):
+                connection.run([("BEGIN", ()), *steps, ("COMMIT", ())])
+            connection.run([("ROLLBACK", ())])
+    assert connection.run([kept])[0].rows == [(1,)]
+    connection.close()

@@ -13,6 +13,7 @@ from fencepost.core.errors import ForeignDatabase, Misuse, StoreUnavailable
 from fencepost.runtime.app import App
 from fencepost.store.open import open_store, schema_at
 from fencepost.store.postgres_url import place_of, without_password
+from tests.polling import until
 from tests.services.fixtures import Place
 from tests.services.postgres import Cluster
 from tests.store import build
@@ -96,11 +97,35 @@ def test_a_user_who_does_not_wait_for_the_disk_is_warned(postgres: Place, caplog
 
 
 def test_defaults_of_a_database_change_nothing(postgres: Place) -> None:
-    url = postgres.url(
-        options="-c%20default_transaction_isolation%3Dserializable%20-c%20default_transaction_read_only%3Don"
-    )
+    url = postgres.url(options="-c%20default_transaction_isolation%3Dserializable")
     open_store(postgres.url()).close()
     store = open_store(url)
+    assert store.start_run(build.new_run()).is_new
+    store.close()
+
+
+def test_a_database_that_was_set_to_read_only_is_not_written_to(own_server: Cluster) -> None:
+    """As before a move to another server, or by a provider whose disk is nearly full."""
+    store = open_store(own_server.url(), patience=0.5)
+    store.take_lease(build.lease())
+    by_hand(Place(own_server), "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
+    until(lambda: own_server.ask("SHOW default_transaction_read_only") == [("on",)], "the setting")
+
+    for verb in (
+        lambda: store.start_run(build.new_run()),
+        lambda: store.renew_lease("lease-1", now=build.NOW, expires_at=build.NOW + 1),
+        lambda: open_store(own_server.url()),
+    ):
+        with pytest.raises(StoreUnavailable, match="was set to read-only"):
+            verb()
+    with psycopg.connect(own_server.url(), autocommit=True) as connection:
+        for statement in (
+            "SET default_transaction_read_only = off",
+            "ALTER SYSTEM RESET ALL",
+            "SELECT pg_reload_conf()",
+        ):
+            connection.execute(statement)
+    until(lambda: store.renew_lease("lease-1", now=build.NOW, expires_at=build.NOW + 1), "writes are taken again")
     assert store.start_run(build.new_run()).is_new
     store.close()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fencepost.core.duration import SECOND, spelled
 from fencepost.core.epoch import Epoch
-from fencepost.core.errors import DeclarationError, LeaseLost, StoreFailed, StoreUnavailable
+from fencepost.core.errors import DeclarationError, LeaseLost, LedgerWentBack, StoreFailed, StoreUnavailable
 from fencepost.core.records import Lease
 from fencepost.core.states import LeaseState
 from fencepost.effects.deadline import boot_now
@@ -154,6 +154,10 @@ class LeaseHolder:
             gone_back = not renewed and self.store.has_gone_back(self.id, seen) and self.store.epoch() == self._epoch
         except StoreFailed as error:
             self.give_up(f"the ledger failed: {error}")
+            return False
+        except LedgerWentBack as error:
+            self.went_back = True
+            self.give_up(error.message)
             return False
         except StoreUnavailable:
             return True  # tried again at the next turn; sends stop by themselves at the margin

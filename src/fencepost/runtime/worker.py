@@ -262,7 +262,7 @@ class Worker:
             return True
         try:
             signalled = await self._ask(self.host.store.signalled, self.host.lease.id)
-        except StoreFailed:
+        except (StoreFailed, LedgerWentBack):
             raise
         except StoreUnavailable as error:
             LOG.warning("the ledger cannot be reached: %s", error)

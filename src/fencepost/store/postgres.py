@@ -27,6 +27,7 @@ from fencepost.store.postgres_connection import Encoded, PostgresConnection, Pos
 from fencepost.store.postgres_connection import Result as Answered
 from fencepost.store.postgres_listener import Heard, Listener
 from fencepost.store.postgres_pool import Pool
+from fencepost.store.postgres_seen import Seen
 from fencepost.store.queries import Query, Row
 from fencepost.store.server_clock import ServerClock, boot_time
 from fencepost.store.statements import Probe, Statements, Wanted, Work
@@ -67,7 +68,8 @@ class PostgresStore(Verbs):
         self.probe = probe
         server_clock = ServerClock()
         self.clock = clock or server_clock
-        self._pool = Pool(connect, size=connections - listens, ledger=ledger)
+        self._seen = Seen(queries, ledger=ledger)
+        self._pool = Pool(lambda: self._known(connect()), size=connections - listens, ledger=ledger)
         self._commits = Commits(self._pool, queries, server_clock, now=self.now, schema=schema, ledger=ledger)
         self.learn = self._commits.learn
         self._writer = Writer(queries)
@@ -76,6 +78,15 @@ class PostgresStore(Verbs):
         limit = f"{patience:g}s"
         self._begin: list[Encoded] = [BEGIN, (queries["patience_of_work"].statement, [limit.encode()])]
         self._ask_the_time()
+
+    def _known(self, connection: PostgresConnection) -> PostgresConnection:
+        """A new connection, once it is certain that the ledger behind it remembers what this process has seen."""
+        try:
+            self._seen.compare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     # -- clocks and changes ---------------------------------------------------------------------------------------
 

@@ -31,8 +31,9 @@ from fencepost.store.queries import Query, Row
 from fencepost.store.server_clock import ServerClock, boot_time
 from fencepost.store.transaction import Patience
 
-# Whatever a database's or a user's defaults are: the guards lock what they read, and need no snapshot.
-BEGIN: Encoded = ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", ())
+# Whatever a database's or a user's defaults are: the guards lock what they read, and need no snapshot. But where it is
+# set to read-only, somebody wants no writes, least of all on a server that has been left.
+BEGIN: Encoded = ("BEGIN ISOLATION LEVEL READ COMMITTED", ())
 COMMIT: Encoded = ("COMMIT", ())
 ROLLBACK: Encoded = ("ROLLBACK", ())
 
@@ -119,7 +120,8 @@ class Commits:
         """What numbers the next commit of this connection; the second statement of a transaction."""
         self.highest = max(self.highest, self.now())
         mark = connection.mark
-        return self._step("mark_commit", mark=mark.id, number=mark.number + 1, at=self.highest)
+        mark.at = self.highest
+        return self._step("mark_commit", mark=mark.id, number=mark.number + 1, at=mark.at)
 
     def learn(self, row: Row, before: int) -> None:
         """Read the server's clock, and maybe the highest stored time, in an answer to what was sent at `before`."""

@@ -3,8 +3,8 @@
 Everything is sent in libpq's pipeline mode: several statements make one round trip, and when one is refused the server
 skips the rest. While the server works, this thread waits in `poll` without the interpreter lock, no longer than the
 connection's patience: a server that has gone without a word is a lost connection too. psycopg's own layer of cursors
-and adaptation is left out: the ledger knows integers and text, and the journal counts microseconds. What an error means
-for a caller of the store is decided in `postgres_failures`; who uses which connection, in `postgres_pool`.
+and adaptation is left out: the ledger knows integers and text, and the journal counts microseconds. How a connection
+comes about is `postgres_servers`' matter, who uses it `postgres_pool`'s, what an error means `postgres_failures`'s.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ _IDLE, _IN_ERROR = 0, 3
 
 @dataclass(slots=True)
 class Mark:
-    """How a connection numbers its commits: `number` is the last that is known to have happened."""
+    """How a connection numbers its commits: `number` is the last that is known to have happened, `at` its time."""
 
     id: str = field(default_factory=lambda: token_hex(8))
     number: int = 0
+    at: int = 0
 
 
 class PostgresError(Exception):
@@ -108,7 +109,12 @@ class PostgresConnection:
         self._plan_again_at = _PLAN_AGAIN_FIRST
         self._inner = inner
         self._prepared: dict[str, bytes] = {}
-        self._sent = deque[bool]()
+        self._preparing: set[str] = set()
+        """What was sent to be prepared, and is not known to have been."""
+        self._sent = deque[str | None]()
+        """What each answer that is still to come is to: the statement that is prepared with it, None for a run."""
+        self._is_awaited = False
+        """Whether the end of a round trip is still to come, which may be later than its last answer."""
         self._results: list[Result] = []
         self._refusal: PostgresError | None = None
         self._poll = select.poll()
@@ -148,8 +154,9 @@ class PostgresConnection:
         """Begin what `run_encoded` does; `receive` ends it."""
         from psycopg import OperationalError
 
-        assert not self._sent, "one round trip at a time"
+        assert not self._is_awaited, "one round trip at a time"
         self.round_trips += 1
+        self._is_awaited = True
         try:
             self._queue(steps)
             self._inner.flush()
@@ -226,7 +233,7 @@ class PostgresConnection:
     @property
     def is_quiet(self) -> bool:
         """Whether it waits for no answer."""
-        return not self._sent
+        return not self._is_awaited
 
     @property
     def closed(self) -> bool:
@@ -273,7 +280,7 @@ class PostgresConnection:
         for statement, parameters in steps:
             if not self.prepares or not parameters:
                 inner.send_query_params(statement.encode(), parameters)
-                sent.append(True)
+                sent.append(None)
                 continue
             name = self._prepared.get(statement)
             if name is None:
@@ -281,9 +288,10 @@ class PostgresConnection:
                 name = b"fencepost_%s" % blake2b(statement.encode(), digest_size=12).hexdigest().encode()
                 inner.send_prepare(name, statement.encode())
                 self._prepared[statement] = name
-                sent.append(False)
+                self._preparing.add(statement)
+                sent.append(statement)
             inner.send_query_prepared(name, parameters)
-            sent.append(True)
+            sent.append(None)
         inner.pipeline_sync()
 
     def _receive(self, until: float) -> list[Result] | None:
@@ -310,8 +318,11 @@ class PostgresConnection:
                 raise self._lost(self._refusal or ConnectionError("the server ended the connection"))
             self._sent.popleft()  # the end of one statement's answers
         elif result.status in (_COMMAND_OK, _TUPLES_OK):
-            if self._sent[0]:
+            prepared = self._sent[0]
+            if prepared is None:
                 self._results.append(Result(result))
+            else:
+                self._preparing.discard(prepared)
         elif result.status != _PIPELINE_ABORTED:
             self._refusal = self._refusal or _refusal(result)
 
@@ -319,9 +330,12 @@ class PostgresConnection:
         results, self._results = self._results, []
         refusal, self._refusal = self._refusal, None
         self._sent.clear()
+        self._is_awaited = False
         if refusal is not None:
-            # What was to be prepared behind the refused statement was not.
-            self._prepared.clear()
+            # What was to be prepared behind the refused statement was not; what was before it stays, whatever it did.
+            for statement in self._preparing:
+                del self._prepared[statement]
+            self._preparing.clear()
             raise refusal
         return results
 
@@ -384,29 +398,3 @@ def _refusal(result: PGresult) -> PostgresError:
     message = told(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message.decode(errors="replace").strip()
     code = told(pq.DiagnosticField.SQLSTATE) or LOST
     return PostgresError(code, message, column=told(pq.DiagnosticField.COLUMN_NAME))
-
-
-# -- connecting -------------------------------------------------------------------------------------------------------
-
-
-def connect(conninfo: bytes, *, seconds: float, patience: float, prepares: bool) -> PostgresConnection:
-    """Connect within `seconds`. Raises `PostgresError`, whose message holds no password."""
-    from psycopg import OperationalError, pq
-
-    until = time.monotonic() + seconds
-    try:
-        inner = pq.PGconn.connect_start(conninfo)
-        while (state := inner.connect_poll()) not in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
-            ready = select.poll()
-            ready.register(inner.socket, select.POLLIN if state == pq.PollingStatus.READING else select.POLLOUT)
-            left = until - time.monotonic()
-            if left <= 0 or not ready.poll(left * 1000):
-                inner.finish()
-                raise PostgresError(LOST, f"the server did not answer within {seconds:g} s")
-        if state == pq.PollingStatus.FAILED:
-            message = inner.get_error_message().strip()
-            inner.finish()
-            raise PostgresError(LOST, message)
-        return PostgresConnection(inner, patience=patience, prepares=prepares)
-    except OperationalError as error:
-        raise PostgresError(LOST, str(error)) from error

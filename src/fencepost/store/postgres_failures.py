@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fencepost.core.errors import FencepostError, ForeignDatabase, StoreBusy, StoreUnavailable
 from fencepost.store.postgres_connection import PostgresError
+from fencepost.store.postgres_servers import READ_ONLY, UNTRUSTED
 
 GUARD_REFUSED = "FP001"
 """Raised by `all_of`, when a statement has changed fewer rows than it was given."""
@@ -16,9 +17,11 @@ UNIQUE, NOT_NULL = "23505", "23502"
 
 # The server ends connections when it is told to, when it crashed and while it starts; one that became a standby takes
 # no writes. In each case another connection, maybe to another server, is the way on.
-_GONE = ("08", "57P01", "57P02", "57P03", "57P05", "25006", "25P03")
-# Serialization failure, deadlock, a lock that was not free in time.
-_PASSING = ("40001", "40P01", "55P03")
+_GONE = ("08", "57P01", "57P02", "57P03", "57P05", READ_ONLY, "25P03", "25P04")
+# Serialization failure, deadlock, a lock that was not free in time, a statement that was ended by a limit or by hand.
+_PASSING = ("40001", "40P01", "55P03", "57014")
+# No room on the disk, no memory: what was refused goes well once there is some.
+_OUT_OF_A_RESOURCE = ("53",)
 # A pooler gave this transaction a server on which another connection's statements are prepared.
 _NOT_PREPARED = ("26000", "42P05")
 _OF_ONE_RECORD = ("22", "23", "54000")
@@ -28,7 +31,7 @@ _SAYINGS: tuple[tuple[tuple[str, ...], type[FencepostError], str, str], ...] = (
         _PASSING,
         StoreBusy,
         "the ledger is locked by another connection",
-        "look for a session that keeps a transaction open on it: `SELECT * FROM pg_stat_activity`",
+        "look in pg_stat_activity for a session that keeps a transaction open on it, or for a short statement_timeout",
     ),
     (
         ("53100",),
@@ -43,10 +46,16 @@ _SAYINGS: tuple[tuple[tuple[str, ...], type[FencepostError], str, str], ...] = (
         "raise its max_connections, or give this process fewer with ?connections= in the url",
     ),
     (
-        ("53",),
+        _OUT_OF_A_RESOURCE,
         StoreUnavailable,
         "the ledger's server is out of a resource",
         "look at its log; the ledger goes on by itself, and nothing unacknowledged was sent",
+    ),
+    (
+        ("58",),
+        StoreUnavailable,
+        "the ledger's server cannot read or write its files",
+        "look at its log and at its disk; nothing unacknowledged was sent",
     ),
     (
         ("42501",),
@@ -67,6 +76,18 @@ _SAYINGS: tuple[tuple[tuple[str, ...], type[FencepostError], str, str], ...] = (
         "stop every worker; check what was sent since a backup before using it",
     ),
     (
+        (READ_ONLY,),
+        StoreUnavailable,
+        "the ledger's server takes no writes: it is a standby, or was set to read-only",
+        "name the primary; several hosts in the url, with target_session_attrs=read-write, find it after a failover",
+    ),
+    (
+        (UNTRUSTED,),
+        StoreUnavailable,
+        "the ledger's server is not trusted",
+        "check sslrootcert, and that the host in the url is one of the server's certificate; nothing was sent to it",
+    ),
+    (
         _GONE,
         StoreUnavailable,
         "the ledger's server cannot be reached, or takes no writes",
@@ -82,7 +103,7 @@ def is_gone(error: PostgresError) -> bool:
 
 def is_passing(error: PostgresError) -> bool:
     """Whether the same transaction may go well when it is tried again; nothing of it was committed."""
-    return error.code.startswith((*_PASSING, *_NOT_PREPARED))
+    return error.code.startswith((*_PASSING, *_OUT_OF_A_RESOURCE, *_NOT_PREPARED))
 
 
 def is_not_prepared(error: PostgresError) -> bool:

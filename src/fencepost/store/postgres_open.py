@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fencepost.core.duration import DAY
 from fencepost.core.errors import ForeignDatabase, StoreUnavailable
 from fencepost.store import queries
 from fencepost.store.postgres import PostgresStore
 from fencepost.store.postgres_commit import BEGIN, COMMIT
-from fencepost.store.postgres_connection import PostgresConnection, PostgresError, connect
+from fencepost.store.postgres_connection import PostgresConnection, PostgresError
 from fencepost.store.postgres_failures import unavailable
+from fencepost.store.postgres_seen import MARKS_KEPT
+from fencepost.store.postgres_servers import Servers
 from fencepost.store.postgres_url import Place, place_of
 from fencepost.store.queries import Query
 from fencepost.store.statements import Probe
@@ -27,11 +28,6 @@ _log = logging.getLogger(__name__)
 
 VERSION_MIN = 130_000
 """PostgreSQL 13, as `server_version_num` has it."""
-
-_CONNECT_WITHIN = 5.0  # seconds
-
-# What became of a commit is asked within seconds; marks of connections that were lost are kept for a day.
-_MARKS_KEPT = DAY
 
 
 def open_postgres(url: str, *, clock: Callable[[], int] | None, patience: float, probe: Probe | None) -> PostgresStore:
@@ -48,13 +44,14 @@ def open_postgres(url: str, *, clock: Callable[[], int] | None, patience: float,
             check_settings(first, named, place.name)
             migrate(first, named, place)
             forget = named["forget_marks"]
-            first.run([BEGIN, (forget.statement, forget.bind(age=_MARKS_KEPT)), COMMIT])
+            first.run([BEGIN, (forget.statement, forget.bind(age=MARKS_KEPT)), COMMIT])
         finally:
             first.close()
     except PostgresError as error:
         raise unavailable(error, place.name) from error
+    servers = Servers(place, patience)
     return PostgresStore(
-        lambda: connection_to(place, patience, prepares=not place.is_pooled),
+        lambda: servers.connect(prepares=not place.is_pooled),
         named,
         ledger=place.name,
         schema=place.schema,
@@ -68,7 +65,7 @@ def open_postgres(url: str, *, clock: Callable[[], int] | None, patience: float,
 
 def connection_to(place: Place, patience: float, *, prepares: bool) -> PostgresConnection:
     """A new connection; raises `PostgresError`."""
-    return connect(place.conninfo, seconds=min(_CONNECT_WITHIN, patience), patience=patience, prepares=prepares)
+    return Servers(place, patience).connect(prepares=prepares)
 
 
 def settings_of(connection: PostgresConnection, named: Mapping[str, Query]) -> dict[str, str]:

@@ -34,6 +34,9 @@ _KEEPALIVE = {
     "tcp_user_timeout": "20000",
 }
 
+# What names several hosts, and the variables that libpq takes them from.
+_PER_HOST = {"host": "PGHOST", "hostaddr": "PGHOSTADDR", "port": "PGPORT"}
+
 # Statements are planned once a connection, maybe while the tables are small: never by reading a table from end to end,
 # or by hashing one, and without compiling what takes microseconds. Planning each time takes longer than running them.
 _PLANNING = (
@@ -44,9 +47,13 @@ _PLANNING = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a ledger is. `conninfo` is libpq's, and may hold a password; `name` may be shown."""
+    """Where a ledger is. `conninfo` is libpq's, and may hold a password, as `hosts` may, which has one for each host.
+
+    `name` may be shown.
+    """
 
     conninfo: bytes
+    hosts: tuple[bytes, ...]
     name: str
     schema: str
     connections: int
@@ -85,7 +92,7 @@ def place_of(url: str) -> Place:
         raise Misuse(f"pooler={pooler!r}", hint="write pooler=transaction, or leave it out")
     is_pooled = pooler == "transaction"
     options = _options(plain, is_pooled=is_pooled)
-    return Place(_conninfo(options), _shown(options), schema, _connections(ours), is_pooled)
+    return Place(_conninfo(options), _hosts(options), _shown(options), schema, _connections(ours), is_pooled)
 
 
 def _parted(url: str) -> tuple[str, dict[str, str]]:
@@ -131,6 +138,9 @@ def _options(url: str, *, is_pooled: bool) -> dict[str, str]:
     wanted = {"application_name": "fencepost", **_KEEPALIVE}
     options = {name: value for name, value in wanted.items() if name not in by_environment} | given
     options["client_encoding"] = "UTF8"
+    if len(_listed(options, "host")) > 1:
+        # Whichever takes writes: a ledger is of no use elsewhere.
+        options.setdefault("target_session_attrs", os.environ.get("PGTARGETSESSIONATTRS", "read-write"))
     if not is_pooled:
         theirs = given.get("options") or os.environ.get("PGOPTIONS", "")
         options["options"] = f"{_PLANNING} {theirs}".strip()
@@ -141,6 +151,20 @@ def _conninfo(options: dict[str, str]) -> bytes:
     from psycopg.conninfo import make_conninfo
 
     return make_conninfo("", **options).encode()
+
+
+def _hosts(options: dict[str, str]) -> tuple[bytes, ...]:
+    """What goes to libpq for each host alone."""
+    listed = {name: values for name in _PER_HOST if len(values := _listed(options, name)) > 1}
+    number = max(map(len, listed.values()), default=1)
+    if any(len(values) != number for values in listed.values()):
+        raise _unreadable()
+    of_each = [{name: values[place] for name, values in listed.items()} for place in range(number)]
+    return tuple(_conninfo(options | of_one) for of_one in of_each)
+
+
+def _listed(options: dict[str, str], name: str) -> list[str]:
+    return (options.get(name) or os.environ.get(_PER_HOST[name], "")).split(",")
 
 
 def _shown(options: dict[str, str]) -> str:

@@ -22,6 +22,11 @@ UPDATE fencepost.mark SET number = :number::bigint + 1 WHERE id = :mark AND numb
 -- The number of a connection's last commit; one more than it has asked for where that was declared void.
 SELECT number FROM fencepost.mark WHERE id = :mark;
 
+-- name: marks_of
+-- The last commits of these connections, and the highest time of all in a row of nobody's.
+SELECT id, number, at FROM fencepost.mark WHERE id = ANY (:marks::text[])
+UNION ALL (SELECT '', 0, coalesce(max(at), 0) FROM fencepost.mark);
+
 -- name: forget_mark
 -- Remove the mark of a connection that is about to be closed; the highest time stays in a row of nobody's.
 WITH gone AS (DELETE FROM fencepost.mark WHERE id = :mark RETURNING at)

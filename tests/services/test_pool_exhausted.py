@@ -1,0 +1,81 @@
+"""One or two connections for fifty runs whose steps all fail at once: none is stuck, every budget counts right."""
+
+import asyncio
+
+import pytest
+
+from fencepost import Retry, Run, RunHeld, SyncCall, Transient, effect, workflow
+from fencepost.core.states import OperationState
+from tests.runtime.stage import asked, keyed, operation, played, target, working
+from tests.services.fixtures import Place
+
+RUNS = 50
+
+
+@workflow()
+async def two(run: Run, name: str) -> str:
+    await run.do(keyed(f"{name} keyed"))
+    return await run.do(asked(f"{name} asked"))
+
+
+@pytest.fixture(autouse=True)
+def outside() -> None:
+    target.reset()
+
+
+@pytest.mark.parametrize("connections", [1, 2])
+@played
+async def test_every_step_fails_at_once_and_is_retried_within_its_budget(postgres: Place, connections: int) -> None:
+    names = [f"r{number}" for number in range(RUNS)]
+    spent = names[0]
+    for name in names:
+        target.plan(f"{name} keyed", "busy", "busy", "busy" if name == spent else "commit")
+        target.plan(f"{name} asked", "busy", "lose")
+
+    async with working(postgres.url(connections=connections, application_name="few"), two) as app:
+        handles = await asyncio.gather(*(app.start(two, name, id=name) for name in names))
+        used = postgres.server.connections("few")
+        ends = await asyncio.gather(*(handle.result(within="60s") for handle in handles), return_exceptions=True)
+        assert isinstance(ends[0], RunHeld)
+        assert ends[1:] == [f"made {name} asked" for name in names[1:]]
+        assert used <= connections
+        for name in names:
+            made = await operation(app, name, "keyed")
+            assert len(made.attempts) == 3
+            assert made.state is (OperationState.FAILED if name == spent else OperationState.SUCCEEDED)
+        for name in names[1:]:
+            assert len((await operation(app, name, "asked")).attempts) == 2
+    sent = sorted(f"{name} {step}" for name in names[1:] for step in ("keyed", "asked"))
+    assert sorted(target.requests) == sent
+    assert sorted(target.objects) == sent
+
+
+@effect(atomic=True, retry=Retry(attempts=3, within="5m", first_delay="1ms", longest_delay="5ms"))
+def book(call: SyncCall, name: str) -> str:
+    """Keep the transaction, and with it the connection, for a while; the first time for nothing."""
+    call.transaction.execute("INSERT INTO public.booked_once VALUES (%s)", (name,))
+    call.transaction.execute("SELECT pg_sleep(0.02)")
+    if call.attempt == 1:
+        raise Transient("not now")
+    return f"booked {name}"
+
+
+@workflow()
+async def booking(run: Run, name: str) -> str:
+    return await run.do(book(name))
+
+
+@pytest.mark.parametrize("connections", [1, 2])
+@played
+async def test_bodies_that_wait_longer_for_the_connection_than_there_is_patience_are_not_charged_for_it(
+    postgres: Place, connections: int
+) -> None:
+    postgres.server.ask("DROP TABLE IF EXISTS public.booked_once")
+    postgres.server.ask("CREATE TABLE public.booked_once (name text)")
+    names = [f"r{number}" for number in range(RUNS)]
+    async with working(postgres.url(connections=connections), booking, patience="300ms") as app:
+        handles = [await app.start(booking, name, id=name) for name in names]
+        ends = await asyncio.gather(*(handle.result(within="60s") for handle in handles), return_exceptions=True)
+        assert ends == [f"booked {name}" for name in names]
+        assert {len((await operation(app, name, "book")).attempts) for name in names} == {2}
+    assert postgres.server.ask("SELECT count(*), count(DISTINCT name) FROM public.booked_once") == [(RUNS, RUNS)]
