@@ -63,6 +63,9 @@ class Contradiction:
     where: str
     says: str
 
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.run + ', ' if self.run else ''}{self.where}: {self.says}"
+
 
 RunRule = Callable[[Whole, Ledgerwide], Iterator[Found]]
 LedgerRule = Callable[[Ledgerwide], Iterator[Found]]
