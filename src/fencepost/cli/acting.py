@@ -229,6 +229,7 @@ def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -
     from fencepost.runtime import verbs
 
     verb: Callable[..., Any] = getattr(verbs, name)
+    said = name.replace("_", " ")
     with opened(app):
         before = run_of(app, run_id)
         after = verb(app, before, **arguments)
@@ -236,7 +237,7 @@ def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -
         terminal.document(
             {
                 "run": after.id,
-                "verb": name,
+                "verb": said,
                 "before": before.state.value,
                 "state": after.state.value,
                 "generation": after.generation,
@@ -244,5 +245,5 @@ def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -
             }
         )
     else:
-        terminal.say(f"{name}: run {printable(after.id)} was {before.state}, is {after.state}")
+        terminal.say(f"{said}: run {printable(after.id)} was {before.state}, is {after.state}")
     return Exit.DONE

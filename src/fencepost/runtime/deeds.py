@@ -6,9 +6,9 @@ each verb changes is `verbs`; what a row says is `audit`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.core.errors import Misuse, VerbRefused
 from fencepost.core.records import History, Operation, Run
@@ -19,8 +19,20 @@ from fencepost.store.moves import Move, MoveRun, Observe
 
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
-    from fencepost.runtime.app import App
+    from fencepost.runtime.workflow import Workflow
     from fencepost.store.api import Store
+
+
+class Desk(Protocol):
+    """What a verb needs of an app: the ledger, and the code of its effects where it has to know their contracts."""
+
+    @property
+    def store(self) -> Store:
+        """The opened ledger's store."""
+
+    @property
+    def workflows(self) -> Mapping[tuple[str, int], Workflow[..., Any]]:
+        """The workflows that the app knows, by name and version."""
 
 
 @dataclass(slots=True)
@@ -55,7 +67,7 @@ def perform(
         target = None if operation is None else operation_in(history, *operation)
         before = audit.summary(history.run, target)
         done = deed(history, now)
-        after_run = _after(history.run, done.moves)
+        after_run = after_moves(history.run, done.moves)
         after = audit.summary(after_run, target, override=override)
         step, item = operation or (None, None)
         written = audit.row(
@@ -88,7 +100,7 @@ def operation_in(history: History, step: str, item: str | None) -> Operation:
     return found
 
 
-def effect_of(app: App, operation: Operation) -> Effect[..., Any]:
+def effect_of(app: Desk, operation: Operation) -> Effect[..., Any]:
     """The declared effect of an operation, found among the app's workflows."""
     for declared in app.workflows.values():
         for effect in declared.effects:
@@ -100,13 +112,14 @@ def effect_of(app: App, operation: Operation) -> Effect[..., Any]:
     )
 
 
-def entry_of(app: App, history: History, operation: Operation) -> Entry:
+def entry_of(app: Desk, history: History, operation: Operation) -> Entry:
     """The operation's entry, under nobody's lease. Raises `Misuse` where the app does not know its effect."""
     owner = Owner("", history.run.generation, history.run.state.value)
     return Entry(operation, effect_of(app, operation).contract, owner)
 
 
-def _after(run: Run, moves: list[Move]) -> Run:
+def after_moves(run: Run, moves: Sequence[Move]) -> Run:
+    """The run as it is after these moves: its state and its generation."""
     for move in moves:
         if isinstance(move, MoveRun):
             run = replace(run, state=RunState(move.to), generation=run.generation + move.raise_generation)

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from fencepost.core.errors import Misuse
 from fencepost.core.records import Audit, Run
 from fencepost.runtime import verbs
+from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
 from fencepost.store.api import AuditFilter
 from fencepost.store.chain import Anchor, Verdict
 
 if TYPE_CHECKING:
+    from fencepost.runtime.workflow import Workflow
     from fencepost.store.api import Store
 
 
@@ -26,6 +28,7 @@ class Operators(ABC):
     """The part of an app that people use."""
 
     namespace: str
+    workflows: dict[tuple[str, int], Workflow[..., Any]]
 
     @property
     @abstractmethod
@@ -148,6 +151,23 @@ class Operators(ABC):
     async def _verb(self, verb: Callable[..., Run], run_id: str, **arguments: Any) -> Run:
         run = await self._find(run_id)
         done = await asyncio.to_thread(verb, self, run, **arguments)
+        self._wake()
+        return done
+
+    async def bulk(self, verb: str, wanted: Selection, *, dry_run: bool = False, **arguments: Any) -> list[Each]:
+        """Do one verb to many runs, each by itself; with `dry_run`, only say what it would do to each.
+
+        Args:
+            verb: resume, reconcile, retry, cancel, compensate, terminate or reopen.
+            wanted: which runs, and how many at most.
+            dry_run: change nothing.
+            **arguments: the verb's own: `by`, `reason`, and where it takes them `step` and `item`.
+
+        Raises:
+            Misuse: the selection or the verb is none. What is refused of a single run is told with it.
+        """
+        runs = await asyncio.to_thread(select, self.store, self.namespace, wanted)
+        done = await asyncio.to_thread(lambda: list(each(self, runs, verb, dry_run=dry_run, **arguments)))
         self._wake()
         return done
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencepost.core.contract import Contract
 from fencepost.core.duration import SECOND, spelled
@@ -33,18 +33,15 @@ from fencepost.effects.deliberate import renewed
 from fencepost.effects.entry import Entry, Owner, Result
 from fencepost.runtime.applicable import lacks_result, may_be_compensated, may_be_reconciled
 from fencepost.runtime.blame import blamed
-from fencepost.runtime.deeds import Deed, effect_of, entry_of, operation_in, perform
+from fencepost.runtime.deeds import Deed, Desk, effect_of, entry_of, operation_in, perform
 from fencepost.runtime.moves import disown, does_not_apply, go_on, move_run
 from fencepost.runtime.replay import OPERATORS
 from fencepost.store.moves import Move, MoveStep, Observe, OpenStep
 
-if TYPE_CHECKING:
-    from fencepost.runtime.app import App
-
 # -- the verbs ------------------------------------------------------------------------------------------------------
 
 
-def cancel(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def cancel(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """Stop what has not begun. What was sent is settled first; the run is cancelled when every operation is known."""
 
     def deed(history: History, now: int) -> Deed:
@@ -56,7 +53,7 @@ def cancel(app: App, run: Run, *, by: str, reason: str, version: int | None = No
     return perform(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
 
 
-def terminate(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def terminate(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """End the run at once, whatever it is doing. Its effects stand; a result that comes later is kept as evidence."""
 
     def deed(history: History, now: int) -> Deed:
@@ -66,7 +63,7 @@ def terminate(app: App, run: Run, *, by: str, reason: str, version: int | None =
     return perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
 
 
-def resume(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def resume(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """Let a held or failed run go on.
 
     A held run does what it was doing; an operation that failed for good raises its error inside the workflow. Of a
@@ -86,7 +83,7 @@ def resume(app: App, run: Run, *, by: str, reason: str, version: int | None = No
 
 
 def retry(
-    app: App, run: Run, *, step: str, item: str | None = None, by: str, reason: str, version: int | None = None
+    app: Desk, run: Run, *, step: str, item: str | None = None, by: str, reason: str, version: int | None = None
 ) -> Run:
     """Give an operation that failed for good a new budget, and let its run go on."""
 
@@ -107,7 +104,7 @@ def retry(
 
 
 def settle(
-    app: App,
+    app: Desk,
     run: Run,
     *,
     step: str,
@@ -165,7 +162,7 @@ def settle(
 
 
 def settle_conflict(
-    app: App,
+    app: Desk,
     run: Run,
     *,
     step: str,
@@ -208,7 +205,7 @@ def settle_conflict(
 
 
 def reconcile(
-    app: App, run: Run, *, step: str | None = None, item: str | None = None, by: str, reason: str,
+    app: Desk, run: Run, *, step: str | None = None, item: str | None = None, by: str, reason: str,
     version: int | None = None,
 ) -> Run:  # fmt: skip
     """Have the targets of a run's unknown operations asked now, whatever they answered so far; or that of one `step`.
@@ -235,7 +232,7 @@ def reconcile(
     return perform(app.store, run, "reconcile", by=by, reason=reason, version=version, deed=deed, operation=found).run
 
 
-def reopen(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """Let a run that has ended go on from where it ended: what is recorded is replayed, and nothing is asked again.
 
     It is the only way in which one that was terminated, was cancelled or has succeeded moves again, short of being
@@ -261,7 +258,7 @@ def reopen(app: App, run: Run, *, by: str, reason: str, version: int | None = No
     return perform(app.store, run, "reopen", by=by, reason=reason, version=version, deed=deed).run
 
 
-def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def compensate(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """Compensate the effects of a run that is held, failed or ended, as `run.compensate` does.
 
     A compensation that failed before gets a new budget; those that succeeded stay done.
@@ -292,7 +289,7 @@ def _happened(entry: Entry, evidence: str, now: int, outcome: Result) -> list[Mo
     return entry.prove_happened(evidence, now, outcome)
 
 
-def _compensations_again(app: App, history: History, now: int) -> list[Move]:
+def _compensations_again(app: Desk, history: History, now: int) -> list[Move]:
     """New budgets for the compensations that failed: a person asks for exactly those again."""
     moves: list[Move] = []
     for operation in history.operations:
@@ -303,7 +300,7 @@ def _compensations_again(app: App, history: History, now: int) -> list[Move]:
     return moves
 
 
-def _outcome(app: App, operation: Operation, text: str | None, reference: str | None, *, override: bool) -> Result:
+def _outcome(app: Desk, operation: Operation, text: str | None, reference: str | None, *, override: bool) -> Result:
     """What a person says an operation left behind: a result of the step's type, and the remote object's id."""
     effect = effect_of(app, operation)
     result = None
@@ -324,7 +321,7 @@ def _outcome(app: App, operation: Operation, text: str | None, reference: str | 
     return Result(result=result, reference=reference)
 
 
-def _require_proof(app: App, history: History, operation: Operation, now: int, *, override: bool) -> None:
+def _require_proof(app: Desk, history: History, operation: Operation, now: int, *, override: bool) -> None:
     """A person's "did not happen" obeys the rule that a look-up's absence obeys (`protocol` D6)."""
     if override:
         return
@@ -391,7 +388,7 @@ def _renewed_steps(history: History, now: int) -> list[Move]:
 STEP_KINDS = ("read", "compute", "model")
 
 
-def _take_back(app: App, history: History, now: int) -> list[Move]:
+def _take_back(app: Desk, history: History, now: int) -> list[Move]:
     """Take back the answers whose errors ended the run, if any did; the old ones stay in the rows' evidence."""
     ended_by, last = blamed(history.run.error), history.run.delivered
     moves: list[Move] = []
