@@ -1,7 +1,8 @@
 """`python -m tests.chaos --seconds 60`: load and strikes for so long, then everything must come to its end, once.
 
 Counted are the world's objects against the runs that were started; the ledger's word is only asked whether a run has
-ended. Fails on a duplicate, a loss, a run that is stuck or held, or too few strikes and runs to mean anything.
+ended. Fails on a duplicate, a loss, a run that is stuck or held, a contradiction in the ledger that is left, or too few
+strikes and runs to mean anything.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from fencepost import App, StoreUnavailable
 from fencepost.core.states import FINAL_RUN_STATES, RunState
+from fencepost.runtime.checking import check
 from fencepost.store.api import RunFilter, Store
 from fencepost.store.open import open_store
 from fencepost.testing import World
@@ -88,8 +90,16 @@ def wait_until_settled(url: str) -> list[str]:
         return unfinished(store)
 
 
-def count(world: World, started: list[str], strikes: Counter[str], stuck: list[str], seconds: float) -> Ended:
-    """Compare what the world holds with what was started."""
+def contradictions(url: str) -> list[str]:
+    """What contradicts itself in the ledger that is left."""
+    with closing(open_store(url)) as store:
+        return [str(one) for one in check(store).found]
+
+
+def count(
+    world: World, started: list[str], strikes: Counter[str], *, stuck: list[str], found: list[str], seconds: float
+) -> Ended:
+    """Compare what the world holds with what was started; `found` is what contradicts itself in the ledger."""
     entries = Counter(str(entry["name"]) for entry in world.files.objects("entries"))
     payments = Counter(str(payment["name"]) for payment in world.files.objects("payments"))
     wanted = {f"{name}/{part}" for name in started for part in ("first", "last")}
@@ -107,12 +117,13 @@ def count(world: World, started: list[str], strikes: Counter[str], stuck: list[s
             "duplicates": sum(number - 1 for number in there.values()),
             "lost": sum(name not in there for name in wanted | paid if name.partition("/")[0] not in held),
             "stuck": len(stuck),
+            "contradictions": len(found),
         }
     )
     counted.update(strikes)
     counted["server crashes and restarts"] = strikes["server crashes"] + strikes["server restarts"]
-    wrong = [f"{name}: {counted[name]}" for name in ("duplicates", "lost", "stuck") if counted[name]]
-    wrong += stuck[:10]
+    wrong = [f"{name}: {counted[name]}" for name in ("duplicates", "lost", "stuck", "contradictions") if counted[name]]
+    wrong += stuck[:10] + found[:10]
     for name, each_second in MINIMUM.items():
         if counted[name] < int(each_second * seconds):
             wrong.append(f"{name}: {counted[name]}, fewer than {int(each_second * seconds)}")
@@ -146,7 +157,8 @@ def chaos(seconds: float, seed: int, folder: Path) -> Ended:
         done: Counter[str] = Counter()
         started = asyncio.run(loaded())
         stuck = wait_until_settled(place.url())
-        return count(world, started, done, stuck, seconds)
+        found = contradictions(place.url())
+        return count(world, started, done, stuck=stuck, found=found, seconds=seconds)
 
 
 def main() -> int:

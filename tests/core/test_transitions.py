@@ -20,12 +20,15 @@ operation nothing:        reserve reserved, dispatch dispatched
 operation reserved:       dispatch dispatched, release reserved, refuse failed, take over reserved, cancel cancelled, \
                           contradict unknown
 operation dispatched:     apply succeeded, release reserved, refuse failed, lose unknown, take over unknown, \
-                          cancel dispatched, contradict dispatched
+                          cancel dispatched, contradict dispatched, settle conflict unknown
 operation unknown:        dispatch dispatched, apply succeeded, release reserved, refuse failed, lose unknown, \
-                          take over unknown, cancel unknown, contradict unknown
-operation succeeded:      apply succeeded, lose succeeded, take over succeeded, cancel succeeded, contradict succeeded
-operation failed:         lose failed, take over failed, cancel failed, retry reserved, contradict failed
-operation cancelled:      reserve reserved, take over cancelled, cancel cancelled, contradict cancelled
+                          take over unknown, cancel unknown, contradict unknown, settle conflict unknown
+operation succeeded:      apply succeeded, lose succeeded, take over succeeded, cancel succeeded, \
+                          contradict succeeded, settle conflict succeeded
+operation failed:         lose failed, take over failed, cancel failed, retry reserved, contradict failed, \
+                          settle conflict failed
+operation cancelled:      reserve reserved, take over cancelled, cancel cancelled, contradict cancelled, \
+                          settle conflict cancelled
 attempt nothing:
 attempt unresolved:       applied applied, not applied not applied, contradict unresolved
 attempt applied:          applied applied, contradict unresolved
@@ -34,17 +37,17 @@ run nothing:              claim running, release ready
 run ready:                claim running, hold held, cancel cancelling, terminate terminated
 run running:              take over running, wait waiting, release ready, hold held, cancel cancelling, \
                           compensate compensating, succeed succeeded, fail failed, terminate terminated
-run waiting:              claim running, hold held, cancel cancelling, terminate terminated
+run waiting:              claim running, release ready, hold held, cancel cancelling, terminate terminated
 run held:                 hold held, resume ready, cancel cancelling, compensate compensating, terminate terminated
 run cancelling:           claim cancelling, take over cancelling, wait cancelling, release cancelling, hold held, \
                           cancel cancelling, compensate compensating, end cancelled cancelled, terminate terminated
 run compensating:         claim compensating, take over compensating, wait compensating, release compensating, \
                           hold held, compensate compensating, terminate terminated, end compensated compensated, \
                           end partly compensated partly compensated, end compensation failed compensation failed
-run succeeded:            compensate compensating
+run succeeded:            compensate compensating, reopen ready
 run failed:               resume ready, compensate compensating, terminate terminated
-run cancelled:            compensate compensating
-run terminated:           compensate compensating
+run cancelled:            compensate compensating, reopen ready
+run terminated:           compensate compensating, reopen ready
 run compensated:
 run partly compensated:   compensate compensating
 run compensation failed:  compensate compensating
@@ -161,8 +164,15 @@ def test_a_contradiction_never_settles():
         assert to is state or to is OperationState.UNKNOWN
 
 
+def test_only_a_person_takes_a_conflict_down_and_it_settles_nothing_by_itself():
+    for state in OperationState:
+        if OPERATION.allows(state, OperationEvent.SETTLE_CONFLICT):
+            to = OPERATION.after(state, OperationEvent.SETTLE_CONFLICT)
+            assert to is state or to is OperationState.UNKNOWN
+
+
 def test_a_finished_run_moves_by_a_persons_verb_only():
-    verbs = {RunEvent.RESUME, RunEvent.COMPENSATE, RunEvent.TERMINATE}
+    verbs = {RunEvent.RESUME, RunEvent.COMPENSATE, RunEvent.TERMINATE, RunEvent.REOPEN}
     assert {row.event for row in RUN.rows() if row.state in FINAL_RUN_STATES} == verbs
 
 

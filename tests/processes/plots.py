@@ -12,6 +12,9 @@ from tests.processes import stories
 from tests.processes.cast import Cast
 from tests.processes.stage import Child
 
+PATIENT = "patient nothing async"
+"""The step of the story about late evidence."""
+
 
 def goes_well(cast: Cast) -> None:
     """Started by a process that only starts, worked on by another; long enough for a lease to be renewed."""
@@ -58,6 +61,15 @@ def cannot_ask_at_first(cast: Cast) -> None:
     cast.strike(stories.ASKED, "asked", do="reset", when="after", ordinal=1)
     cast.cannot_tell("asked", times=2)
     cast.start(stories.asked)
+
+
+def is_asked_about_sooner(cast: Cast) -> None:
+    """A person does not wait for the next look-up."""
+    cast.strike(stories.ASKED, "slowly", do="reset", when="after", ordinal=1)
+    cast.cannot_tell("slowly", times=1)
+    cast.start(stories.asked_slowly)
+    cast.until(RunState.WAITING)
+    cast.person("reconcile")
 
 
 def is_taken_over_in_flight(cast: Cast) -> None:
@@ -282,6 +294,15 @@ def is_ended_after_it_failed(cast: Cast) -> None:
     cast.person("terminate")
 
 
+def is_ended_and_reopened(cast: Cast) -> None:
+    cast.hold(stories.KEYED, "alpha")
+    cast.start(stories.plain)
+    cast.until_held()
+    cast.person("terminate")
+    cast.release()
+    cast.person("reopen")
+
+
 # -- plots of compensation
 
 
@@ -379,13 +400,19 @@ def _speaks_too_late(cast: Cast, *, then: dict | None = None, happened: bool = F
     cast.worker()
     cast.until(RunState.HELD)
     statement = {"result": '{"id": "task"}', "reference": "task"} if happened else {"override": True}
-    cast.person("settle", step="patient nothing async", happened=happened, **statement)
+    cast.person("settle", step=PATIENT, happened=happened, **statement)
     return paused
+
+
+def _puts_right(cast: Cast, *, happened: bool) -> None:
+    """A person says what stands at the target, now that nothing there contradicts itself any more."""
+    statement = {"result": '{"id": "task"}', "reference": "task"} if happened else {"override": True}
+    cast.person("settle_conflict", step=PATIENT, happened=happened, **statement)
 
 
 def learns_too_late_that_it_happened_while_it_waits(cast: Cast) -> None:
     paused = _speaks_too_late(cast, then={"do": "answer", "status": 429, "retry_after": "30"})
-    cast.until_operation("patient nothing async", OperationState.RESERVED, attempts=2)
+    cast.until_operation(PATIENT, OperationState.RESERVED, attempts=2)
     cast.release_all_but(paused)
     cast.until_conflict()
     cast.person("terminate")
@@ -397,7 +424,7 @@ def learns_too_late_that_it_happened_while_it_is_sent(cast: Cast) -> None:
     cast.until_held("second")
     cast.release_all_but(paused)
     cast.until_conflict()
-    cast.person("terminate")
+    _puts_right(cast, happened=True)
     cast.release("second")
 
 
@@ -406,6 +433,8 @@ def learns_too_late_that_it_happened_after_it_was_done(cast: Cast) -> None:
     cast.until(RunState.SUCCEEDED)
     cast.release_all_but(paused)
     cast.until_conflict()
+    _puts_right(cast, happened=True)
+    cast.person("reopen")
 
 
 def learns_too_late_that_it_happened_after_it_failed(cast: Cast) -> None:
@@ -413,24 +442,28 @@ def learns_too_late_that_it_happened_after_it_failed(cast: Cast) -> None:
     cast.until(RunState.FAILED)
     cast.release_all_but(paused)
     cast.until_conflict()
+    _puts_right(cast, happened=False)
 
 
 def learns_too_late_that_it_happened_after_it_was_cancelled(cast: Cast) -> None:
     paused = _speaks_too_late(cast, then={"do": "answer", "status": 429, "retry_after": "30"})
-    cast.until_operation("patient nothing async", OperationState.RESERVED, attempts=2)
+    cast.until_operation(PATIENT, OperationState.RESERVED, attempts=2)
     cast.person("cancel")
     cast.until(RunState.CANCELLED)
     cast.release_all_but(paused)
     cast.until_conflict()
+    _puts_right(cast, happened=False)
+    cast.person("reopen")
 
 
 def learns_too_late_that_it_happened_while_nobody_knows(cast: Cast) -> None:
     paused = _speaks_too_late(cast, then={"do": "reset", "when": "after"})
-    cast.until_operation("patient nothing async", OperationState.UNKNOWN, attempts=2)
+    cast.until_operation(PATIENT, OperationState.UNKNOWN, attempts=2)
     cast.until(RunState.HELD)
     cast.release_all_but(paused)
     cast.until_conflict()
     cast.person("terminate")
+    _puts_right(cast, happened=True)
 
 
 @dataclass(frozen=True)
@@ -448,14 +481,14 @@ STORIES = [
     Story(plot)
     for plot in (
         goes_well, is_limited_once, is_refused_and_mended, loses_a_reply, loses_a_reply_and_finds_it,
-        loses_a_request_and_finds_nothing, cannot_ask_at_first, is_taken_over_in_flight,
+        loses_a_request_and_finds_nothing, cannot_ask_at_first, is_asked_about_sooner, is_taken_over_in_flight,
         is_taken_over_with_everything, is_taken_over_between_attempts, is_signalled, is_signalled_in_vain,
         waits_too_long, stops_waiting, fails_beside_a_wait, changes_its_mind, is_drained, is_forbidden_by_policy,
         fails_in_a_read, is_too_big, is_settled_as_not_happened, spends_its_budget, is_found_twice,
         is_cancelled_before_it_begins, is_cancelled_while_it_waits, is_cancelled_in_flight,
         is_cancelled_and_cannot_ask, is_cancelled_and_drained, is_cancelled_when_held, is_cancelled_and_undone,
         is_ended_before_it_begins, is_ended_while_it_waits, is_ended_in_flight, is_ended_while_cancelling,
-        is_ended_while_compensating, is_ended_after_it_failed,
+        is_ended_while_compensating, is_ended_after_it_failed, is_ended_and_reopened,
         is_undone, is_drained_while_undone, is_undone_in_part, is_not_undone_at_all, is_undone_and_nobody_knows,
         is_undone_after_it_succeeded, is_undone_after_it_failed, is_undone_after_it_was_cancelled,
         is_undone_after_it_was_ended, is_undone_when_held,

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from fencepost.core.contract import Retry
-from fencepost.core.duration import MINUTE
+from fencepost.core.duration import MINUTE, SECOND
 from fencepost.core.errors import Cancelled, StepFailed, WaitExpired
 from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.declare import compute, effect
@@ -45,6 +45,11 @@ tried_twice = made(
     retry=Retry(attempts=2, within=5 * MINUTE, first_delay=20_000),
 )  # fmt: skip
 forbidden = made("key", "async", "forbidden", None, policy=lambda principal, order: Refused("not on this machine"))
+
+slowly = made(
+    "look-up", "async", "slowly", undoing("look-up", "async", "slowly"),
+    retry=Retry(attempts=3, within=5 * MINUTE, first_delay=20 * SECOND, longest_delay=20 * SECOND),
+)  # fmt: skip
 
 TOO_BIG = 2 * 1024 * 1024
 
@@ -87,6 +92,11 @@ async def two(run: Run, name: str) -> str:
 @workflow()
 async def asked(run: Run, name: str) -> str:
     return (await run.do(asked_for(order(name, "asked")))).id
+
+
+@workflow()
+async def asked_slowly(run: Run, name: str) -> str:
+    return (await run.do(slowly(order(name, "slowly")))).id
 
 
 @workflow()
@@ -225,6 +235,6 @@ async def answers(run: Run, name: str) -> str:
 
 
 WORKFLOWS = [
-    plain, two, asked, blind, once, twice, big, policed, missing, mixed, abreast, waits, expires, races, either,
-    reconsiders, undone, undone_blindly, undone_on_cancel, slow, steadily, answers,
+    plain, two, asked, asked_slowly, blind, once, twice, big, policed, missing, mixed, abreast, waits, expires, races,
+    either, reconsiders, undone, undone_blindly, undone_on_cancel, slow, steadily, answers,
 ]  # fmt: skip

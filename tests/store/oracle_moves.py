@@ -30,10 +30,13 @@ RUN_STATES = {state.value: state for state in RunState}
 OPERATION = {
     "reserved": [("cancel", "cancelled"), ("refuse", "failed"), ("release", "reserved")],
     "dispatched": [("apply", "succeeded"), ("lose", "unknown"), ("release", "reserved"), ("refuse", "failed")],
-    "unknown": [("apply", "succeeded"), ("release", "reserved"), ("refuse", "failed"), ("lose", "unknown")],
-    "succeeded": [("contradict", "succeeded")],
-    "failed": [("retry", "reserved"), ("contradict", "failed")],
-    "cancelled": [("contradict", "cancelled"), ("reserve", "reserved")],
+    "unknown": [
+        *[("apply", "succeeded"), ("release", "reserved"), ("refuse", "failed"), ("lose", "unknown")],
+        *[("contradict", "unknown"), ("settle conflict", "unknown")],
+    ],
+    "succeeded": [("contradict", "succeeded"), ("settle conflict", "succeeded")],
+    "failed": [("retry", "reserved"), ("contradict", "failed"), ("settle conflict", "failed")],
+    "cancelled": [("contradict", "cancelled"), ("reserve", "reserved"), ("settle conflict", "cancelled")],
 }
 STEP = {
     "open": [("finish", "done"), ("fail", "failed"), ("cancel", "cancelled"), ("note", "open")],
@@ -43,11 +46,14 @@ STEP = {
 RUN = {
     "ready": ["held", "cancelling", "terminated"],
     "running": ["waiting", "ready", "held", "cancelling", "compensating", "succeeded", "failed", "running"],
-    "waiting": ["held", "cancelling", "terminated"],
+    "waiting": ["ready", "held", "cancelling", "terminated"],
     "held": ["ready", "cancelling", "compensating", "terminated", "held"],
     "cancelling": ["cancelling", "held", "compensating", "cancelled", "terminated"],
     "compensating": ["compensating", "held", "compensated", "partly compensated", "compensation failed"],
     "failed": ["ready", "compensating", "terminated"],
+    "succeeded": ["ready"],
+    "cancelled": ["ready"],
+    "terminated": ["ready", "compensating"],
 }
 
 Maker = Callable[[random.Random, Run, Facts, str], Any]

@@ -116,7 +116,8 @@ def move_operation(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     if move.delivered is not None:
         operation["delivered_at"] = move.at
     # Late evidence may have raised the flag behind its owner's back: nobody lowers it by not knowing of it.
-    operation["conflict"] = operation["conflict"] or bool(move.conflict)
+    raised = operation["conflict"] or bool(move.conflict)
+    operation["conflict"] = raised and move.event != "settle conflict"
     operation["lookups"] = max(operation["lookups"], move.lookups)
     operation["not_before"] = move.not_before
     changed(operation, move.at, move.generation, state=move.to)

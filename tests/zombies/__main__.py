@@ -32,12 +32,12 @@ CONTROLS = ("stopped", "killed")
 """The faults that the control is played with."""
 
 
-def play(folder: Path, ledger: Ledger, fault: Fault, *, control: bool = False) -> list[Verdict]:
-    """Play one fault on a fresh ledger."""
+def play(folder: Path, ledger: Ledger, fault: Fault, *, control: bool = False) -> tuple[list[Verdict], list[str]]:
+    """Play one fault on a fresh ledger; the verdicts, and what contradicts itself in the ledger afterwards."""
     with closing(ledger), Play(folder, ledger, fault.times, control=control) as stage:
         fault.strike(stage)
         stage.finish()
-        return verdicts(stage, fault)
+        return verdicts(stage, fault), stage.contradictions()
 
 
 def matrix_on(
@@ -64,8 +64,10 @@ def matrix_on(
         for fault, control, future in going:
             if (error := future.exception()) is not None:
                 matrix.not_played[fault] = f"{type(error).__name__}: {error}"
+            elif control:
+                matrix.control[fault], _ = future.result()  # no guards, so its ledger may hold anything
             else:
-                (matrix.control if control else matrix.guarded)[fault] = future.result()
+                matrix.guarded[fault], matrix.contradictions[fault] = future.result()
     return matrix
 
 

@@ -1,7 +1,7 @@
 """The matrix as text, with the assumptions on which its cells rest, and whether it holds.
 
-It holds if every count of every cell is 0, every old owner came back as it should, and the control shows harm in each
-row. Counting is `verdict`, playing `play`.
+It holds if every count of every cell is 0, no ledger contradicts itself, every old owner came back as it should, and
+the control shows harm in each row. Counting is `verdict`, playing `play`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,12 +32,15 @@ class Matrix:
     guarded: dict[Fault, list[Verdict]] = field(default_factory=dict)
     control: dict[Fault, list[Verdict]] = field(default_factory=dict)
     not_played: dict[Fault, str] = field(default_factory=dict)
+    contradictions: dict[Fault, list[str]] = field(default_factory=dict)
+    """What `fencepost check` finds in the ledger that a fault has left."""
 
     # -- whether it holds
 
     def failures(self) -> list[str]:
         """What speaks against it, in sentences."""
         found = [f"{fault.name}: not played: {why}" for fault, why in self.not_played.items()]
+        found += [f"{fault.name}: {one}" for fault, some in self.contradictions.items() for one in some]
         for fault, verdicts in self.guarded.items():
             for one in verdicts:
                 if one.counts != Counts():
@@ -73,9 +76,11 @@ class Matrix:
         total = sum((one.counts for verdicts in self.guarded.values() for one in verdicts), Counts())
         yield ""
         cells = sum(map(len, self.guarded.values()))
+        found = sum(map(len, self.contradictions.values()))
         yield (
             f"{cells} cells: duplicates {total.duplicates}, lost {total.lost}, stale overwrites {total.stale}, "
-            f"false verdicts {total.false}; control: {sum(self.harm().values())}"
+            f"false verdicts {total.false}, contradictions in the ledgers {found}; "
+            f"control: {sum(self.harm().values())}"
         )
 
 

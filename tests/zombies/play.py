@@ -18,6 +18,7 @@ from fencepost.core.errors import VerbRefused
 from fencepost.core.records import History, Run
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState
 from fencepost.runtime import verbs
+from fencepost.runtime.checking import check
 from fencepost.store.api import RunFilter
 from fencepost.store.open import wall_clock
 from fencepost.testing.world import Keys, LookUp, World
@@ -254,6 +255,10 @@ class Play:
         if self.victim.code() is None:
             assert self.victim.drain() == 0, self.victim.complaints()
         self.until(self._helped, "every run to end")
+
+    def contradictions(self) -> list[str]:
+        """What contradicts itself in the ledger that is left."""
+        return [str(one) for one in check(self.app.store).found]
 
     def _helped(self) -> bool:
         for run in self.runs():

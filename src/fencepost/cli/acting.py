@@ -35,6 +35,11 @@ SignalValue = Annotated[str, typer.Argument(metavar="[JSON]", help="Its value, o
 Happened = Annotated[
     bool | None, typer.Option("--happened/--did-not-happen", help="What became of the effect; one must be said.")
 ]
+Conflict = Annotated[
+    bool,
+    typer.Option("--conflict", help="What contradicted itself was put right at the target: take the flag down."),
+]
+OneStep = Annotated[str | None, typer.Argument(metavar="[STEP]", help="Only this effect's step.")]
 ResultValue = Annotated[str | None, typer.Option("--result", metavar="JSON|@FILE", help="Its result, if it happened.")]
 Reference = Annotated[str | None, typer.Option("--reference", metavar="ID", help="The remote id, if it happened.")]
 Override = Annotated[
@@ -114,6 +119,29 @@ def resume(
     return _with_code_if_named("resume", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
 
 
+def reconcile(
+    run: RunId, step: OneStep = None, *, reason: Reason, item: Item = None, by: By = None, if_version: IfVersion = None,
+    app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Have a run's unknown effects asked about now, or that of one step; a worker does it."""
+    from fencepost.cli.target import app_for
+
+    found = app_for(app, db, namespace, with_code=False)
+    arguments = {"step": step, "item": item, "by": somebody(by), "reason": reason, "version": if_version}
+    return _act("reconcile", found, run, as_json=as_json, **arguments)
+
+
+def reopen(
+    run: RunId, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None, db: Db = None,
+    namespace: Namespace = None, as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Let a run that was terminated, was cancelled or has succeeded go on from where it ended.
+
+    What it has answers for is not asked again. Refused while evidence contradicts itself.
+    """
+    return _plain("reopen", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+
+
 def retry(
     run: RunId, step: Step, *, reason: Reason, item: Item = None, by: By = None, if_version: IfVersion = None,
     app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
@@ -125,11 +153,12 @@ def retry(
 
 
 def settle(
-    run: RunId, step: Step, *, happened: Happened = None, reason: Reason, item: Item = None, result: ResultValue = None,
-    reference: Reference = None, override: Override = False, by: By = None, if_version: IfVersion = None,
-    app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
+    run: RunId, step: Step, *, happened: Happened = None, conflict: Conflict = False, reason: Reason, item: Item = None,
+    result: ResultValue = None, reference: Reference = None, override: Override = False, by: By = None,
+    if_version: IfVersion = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,
+    as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
-    """Say whether an unknown effect happened.
+    """Say whether an unknown effect happened; or, with --conflict, what stands now that it was put right.
 
     The reason is kept as evidence, and the run goes on by itself. "Did not happen" is believed only when no request can
     still land. Needs --app.
@@ -146,8 +175,8 @@ def settle(
         "step": step, "item": item, "happened": happened, "result": text, "reference": reference, "override": override,
         "by": somebody(by), "reason": reason, "version": if_version,
     }  # fmt: skip
-    code = _act("settle", found, run, as_json=as_json, **arguments)
-    if happened and result is None:
+    code = _act("settle_conflict" if conflict else "settle", found, run, as_json=as_json, **arguments)
+    if happened and result is None and not conflict:
         terminal.remark(
             "no --result given: if the effect cannot load it by its reference, the run will be held again, "
             "result missing"
@@ -200,6 +229,7 @@ def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -
     from fencepost.runtime import verbs
 
     verb: Callable[..., Any] = getattr(verbs, name)
+    said = name.replace("_", " ")
     with opened(app):
         before = run_of(app, run_id)
         after = verb(app, before, **arguments)
@@ -207,7 +237,7 @@ def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -
         terminal.document(
             {
                 "run": after.id,
-                "verb": name,
+                "verb": said,
                 "before": before.state.value,
                 "state": after.state.value,
                 "generation": after.generation,
@@ -215,5 +245,5 @@ def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -
             }
         )
     else:
-        terminal.say(f"{name}: run {printable(after.id)} was {before.state}, is {after.state}")
+        terminal.say(f"{said}: run {printable(after.id)} was {before.state}, is {after.state}")
     return Exit.DONE

@@ -281,10 +281,9 @@ def _held(store: Store, namespace: str) -> Check:
 
 
 def _audit(store: Store) -> Check:
-    from fencepost.store.chain import broken_at
+    from fencepost.runtime.checking import verify_audit
 
-    rows = store.audits(None, None)
-    broken = broken_at(rows)
-    if broken is not None:
-        return Check("audit", PROBLEM, f"row {broken} does not fit the chain", "it was changed after it was written")
-    return Check("audit", OK, f"{counted(len(rows), 'row')}, chain unbroken")
+    verdict = verify_audit(store)
+    if verdict.broken is not None:
+        return Check("audit", PROBLEM, f"row {verdict.broken.at} does not fit the chain", "`fencepost audit verify`")
+    return Check("audit", OK, f"{counted(verdict.rows, 'row')}, chain unbroken")

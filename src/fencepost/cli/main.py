@@ -11,10 +11,25 @@ from typing import Annotated, Any
 
 import typer
 
-from fencepost.cli import acting, contract, copying, demonstrating, doctor, exits, looking, restoring, terminal, working
+from fencepost.cli import (
+    acting,
+    auditing,
+    checking,
+    contract,
+    copying,
+    demonstrating,
+    doctor,
+    exits,
+    looking,
+    many,
+    restoring,
+    terminal,
+    working,
+)
 from fencepost.cli.exits import Exit
 
 # `\b` keeps the lines of the paragraph that follows as they are.
+_SEE_ABOVE = "Exit codes: see `fencepost --help`."
 _EPILOG = "\b\nExit codes:\n" + exits.as_text()
 
 
@@ -45,10 +60,15 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     acting.signal,
     acting.cancel,
     acting.resume,
+    acting.reconcile,
     acting.retry,
     acting.settle,
     acting.compensate,
     acting.terminate,
+    acting.reopen,
+    many.bulk,
+    auditing.audit,
+    checking.check,
     contract.contract,
     doctor.doctor,
     restoring.restored,
@@ -56,6 +76,9 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     demonstrating.demo,
 )
 """The commands in the order of `--help`, under their functions' names."""
+
+BELOW: dict[Callable[..., Exit], tuple[Callable[..., Exit], ...]] = {auditing.audit: (auditing.verify, auditing.anchor)}
+"""The commands that stand below another one."""
 
 
 def commands() -> typer.Typer:
@@ -70,8 +93,20 @@ def commands() -> typer.Typer:
     )
     found.callback(invoke_without_command=True, subcommand_metavar="COMMAND [ARGS]...")(_root)
     for command in COMMANDS:
-        found.command(epilog="Exit codes: see `fencepost --help`.")(command)
+        if command in BELOW:
+            _add_group(found, command)
+        else:
+            found.command(epilog=_SEE_ABOVE)(command)
     return found
+
+
+def _add_group(found: typer.Typer, command: Callable[..., Exit]) -> None:
+    """A command that does something by itself and has others below it."""
+    group = typer.Typer(name=command.__name__, epilog=_SEE_ABOVE, rich_markup_mode=None)
+    group.callback(invoke_without_command=True, subcommand_metavar="[COMMAND] [ARGS]...")(command)
+    for below in BELOW[command]:
+        group.command(epilog=_SEE_ABOVE)(below)
+    found.add_typer(group)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

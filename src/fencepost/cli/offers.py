@@ -40,7 +40,7 @@ def offers(story: Document, place: Place) -> Iterator[str]:
     """The commands, one a line, in the order of the document."""
     run = _quoted(story["run"]["id"])
     found = [
-        f"  fencepost {verb} {run}{form}{place.options(with_code=_needs_code(verb, story))}"
+        f"  fencepost {verb.partition(' ')[0]} {run}{form}{place.options(with_code=_needs_code(verb, story))}"
         for verb in story["verbs"]
         for form in _forms(verb, story)
     ]
@@ -57,7 +57,7 @@ def _forms(verb: str, story: Document) -> list[str]:
 
 
 def _settle(step: Document) -> Iterator[str]:
-    if step["kind"] != "effect":
+    if step["kind"] != "effect" or step["conflict"]:
         return
     lacks_result = step["state"] == "succeeded" and step["result"] is None
     if step["state"] == "unknown" or lacks_result:
@@ -76,7 +76,21 @@ def _signal(step: Document) -> Iterator[str]:
         yield f" {_quoted(step['name'])} JSON"
 
 
-_FORMS: dict[str, Callable[[Document], Iterator[str]]] = {"settle": _settle, "retry": _retry, "signal": _signal}
+def _settle_conflict(step: Document) -> Iterator[str]:
+    if step["kind"] == "effect" and step["conflict"]:
+        known = step["state"] in ("succeeded", "failed", "cancelled")
+        if not known or step["state"] == "succeeded":
+            yield f" {_operation(step)} --conflict --happened --reason TEXT"
+        if step["state"] != "succeeded" and all(one["outcome"] != "applied" for one in step["attempts"]):
+            yield f" {_operation(step)} --conflict --did-not-happen --reason TEXT"
+
+
+_FORMS: dict[str, Callable[[Document], Iterator[str]]] = {
+    "settle": _settle,
+    "settle conflict": _settle_conflict,
+    "retry": _retry,
+    "signal": _signal,
+}
 
 
 def _operation(step: Document) -> str:
@@ -89,7 +103,9 @@ def _needs_code(verb: str, story: Document) -> bool:
     failed = [step for step in story["steps"] if step["kind"] == "effect" and step["state"] == "failed"]
     if verb == "compensate":
         return any(step["compensates"] for step in failed)
-    return verb in ("settle", "retry") or (verb == "resume" and story["run"]["state"] == "failed" and bool(failed))
+    return verb in ("settle", "settle conflict", "retry") or (
+        verb == "resume" and story["run"]["state"] == "failed" and bool(failed)
+    )
 
 
 def _quoted(text: str) -> str:

@@ -59,6 +59,9 @@ LOST_TIME = "lost time"
 STATEMENT = "statement"
 """Kind: what a person says happened, or did not."""
 
+CONFLICT_SETTLED = "conflict settled"
+"""Kind: what a person says stands, after what contradicted itself was put right at the target."""
+
 ASK_AGAIN = "ask again"
 """Kind: a person wants the target asked anew, whatever it answered so far."""
 

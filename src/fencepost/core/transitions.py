@@ -35,6 +35,7 @@ class OperationEvent(StrEnum):
     CANCEL = "cancel"
     RETRY = "retry"
     CONTRADICT = "contradict"
+    SETTLE_CONFLICT = "settle conflict"
 
 
 class AttemptEvent(StrEnum):
@@ -60,6 +61,7 @@ class RunEvent(StrEnum):
     FAIL = "fail"
     END_CANCELLED = "end cancelled"
     TERMINATE = "terminate"
+    REOPEN = "reopen"
     END_COMPENSATED = "end compensated"
     END_PARTLY_COMPENSATED = "end partly compensated"
     END_COMPENSATION_FAILED = "end compensation failed"
@@ -185,6 +187,7 @@ OPERATION = Table(
             _OE.TAKE_OVER: _O.UNKNOWN,
             _OE.CANCEL: _O.DISPATCHED,  # cancel proves nothing about what was sent
             _OE.CONTRADICT: _O.DISPATCHED,
+            _OE.SETTLE_CONFLICT: _O.UNKNOWN,  # its run is held, so nobody sends; what the person says comes next
         },
         _O.UNKNOWN: {
             _OE.DISPATCH: _O.DISPATCHED,  # under its own key, or after proof of absence
@@ -195,6 +198,7 @@ OPERATION = Table(
             _OE.TAKE_OVER: _O.UNKNOWN,
             _OE.CANCEL: _O.UNKNOWN,
             _OE.CONTRADICT: _O.UNKNOWN,
+            _OE.SETTLE_CONFLICT: _O.UNKNOWN,
         },
         _O.SUCCEEDED: {
             _OE.APPLY: _O.SUCCEEDED,
@@ -202,6 +206,7 @@ OPERATION = Table(
             _OE.TAKE_OVER: _O.SUCCEEDED,
             _OE.CANCEL: _O.SUCCEEDED,
             _OE.CONTRADICT: _O.SUCCEEDED,  # the flag is raised, the state stays
+            _OE.SETTLE_CONFLICT: _O.SUCCEEDED,  # the flag is taken down: the target was put right
         },
         _O.FAILED: {
             _OE.LOSE: _O.FAILED,
@@ -209,12 +214,14 @@ OPERATION = Table(
             _OE.CANCEL: _O.FAILED,
             _OE.RETRY: _O.RESERVED,  # a person's verb, with a new budget
             _OE.CONTRADICT: _O.FAILED,
+            _OE.SETTLE_CONFLICT: _O.FAILED,
         },
         _O.CANCELLED: {
             _OE.RESERVE: _O.RESERVED,  # its workflow asks for it after all
             _OE.TAKE_OVER: _O.CANCELLED,
             _OE.CANCEL: _O.CANCELLED,
             _OE.CONTRADICT: _O.CANCELLED,
+            _OE.SETTLE_CONFLICT: _O.CANCELLED,
         },
     },
 )
@@ -270,6 +277,7 @@ RUN = Table(
         },
         _R.WAITING: {
             _RE.CLAIM: _R.RUNNING,
+            _RE.RELEASE: _R.READY,  # a person does not want to wait for the next look-up
             _RE.CANCEL: _R.CANCELLING,
             _RE.TERMINATE: _R.TERMINATED,
             _RE.HOLD: _R.HELD,
@@ -302,10 +310,11 @@ RUN = Table(
             _RE.TERMINATE: _R.TERMINATED,
             **_ENDS,
         },
-        _R.SUCCEEDED: {_RE.COMPENSATE: _R.COMPENSATING},
+        # Reopened, a run replays what it has and goes on from there: nothing that is answered is asked again.
+        _R.SUCCEEDED: {_RE.COMPENSATE: _R.COMPENSATING, _RE.REOPEN: _R.READY},
         _R.FAILED: {_RE.RESUME: _R.READY, _RE.COMPENSATE: _R.COMPENSATING, _RE.TERMINATE: _R.TERMINATED},
-        _R.CANCELLED: {_RE.COMPENSATE: _R.COMPENSATING},
-        _R.TERMINATED: {_RE.COMPENSATE: _R.COMPENSATING},
+        _R.CANCELLED: {_RE.COMPENSATE: _R.COMPENSATING, _RE.REOPEN: _R.READY},
+        _R.TERMINATED: {_RE.COMPENSATE: _R.COMPENSATING, _RE.REOPEN: _R.READY},
         _R.COMPENSATED: {},
         _R.PARTLY_COMPENSATED: {_RE.COMPENSATE: _R.COMPENSATING},
         _R.COMPENSATION_FAILED: {_RE.COMPENSATE: _R.COMPENSATING},

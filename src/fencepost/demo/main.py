@@ -109,7 +109,8 @@ def _slug(side: str) -> str:
 
 def _right(naive: Row) -> str:
     return (
-        "Fencepost: one ticket, one mail, one payment and one entry for each invoice. "
+        "Fencepost: one ticket, one mail, one payment and one entry for each invoice, "
+        "and no contradiction in its ledger. "
         f"Naive retry, under the same faults: {naive.duplicates} duplicates, {naive.lost} lost."
     )
 
@@ -123,4 +124,6 @@ def _to_try(folder: Path, plan: Plan) -> list[str]:
         f"The ledger, the logs and the world's files are in {folder}. Try:",
         f"  fencepost runs {ledger}",
         f"  fencepost show {run} {ledger}",
+        f"  fencepost audit {ledger}",
+        f"  fencepost check {ledger}",
     ]

@@ -155,12 +155,13 @@ class Fenced:
         return len({row.run_id for row in rows if (row.actor, row.verb, row.outcome) == (OPERATOR, "settle", "done")})
 
     async def troubles(self) -> list[str]:
-        """Name the runs that have not succeeded."""
-        return [
+        """Name the runs that have not succeeded, and what contradicts itself in the ledger."""
+        stuck = [
             f"Run {run.id} is {run.state}: {run.hold or run.error or 'not through in time'}."
             for run in await self._runs()
             if run.state is not RunState.SUCCEEDED
         ]
+        return [*stuck, *(f"The ledger contradicts itself: {one}." for one in (await self._app.check()).found)]
 
     async def _runs(self) -> list[Run]:
         return await self._app.runs(limit=_RUNS_MAX)

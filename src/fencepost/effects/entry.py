@@ -233,6 +233,38 @@ class Entry:
         self.operation.conflict = True
         return [self.move(Event.CONTRADICT, now, outcome)]
 
+    def settle_conflict(self, evidence: str, now: int, *, happened: bool, outcome: Result = _NOTHING) -> list[Move]:
+        """A person has put right what contradicts itself: take the flag down, and let what is unresolved follow.
+
+        `happened`: the effect stands, once. If no attempt is proved applied the last one is credited; otherwise every
+        attempt without proof is proved not applied. An operation that is final stays as it is.
+        """
+        operation = self.operation
+        operation.conflict = False
+        moves: list[Move] = [self.move(Event.SETTLE_CONFLICT, now)]
+        for attempt in self._to_credit() if happened else unresolved_attempts(operation):
+            says = Outcome.APPLIED if happened else Outcome.NOT_APPLIED
+            proof = Proof(attempt.number, says, evidence)
+            if attempt.outcome is Outcome.NOT_APPLIED:
+                moves.append(self._settle_attempt(attempt, AttemptEvent.CONTRADICT, proof, now))
+            means = evidence_event(attempt.outcome, says)
+            assert means is not None, "it is without proof"
+            moves.append(self._settle_attempt(attempt, means, proof, now))
+        if operation.state is OperationState.UNKNOWN:
+            again = not happened and may_try_again(operation, self.contract, now)
+            folded = fold([attempt.outcome for attempt in operation.attempts])
+            moves.append(self.move(operation_event(folded, may_go_again=again), now, outcome))
+        elif happened and operation.result is None:
+            moves.append(self.move(Event.APPLY, now, outcome))
+        return moves
+
+    def _to_credit(self) -> list[Attempt]:
+        """The attempt that is said to have brought the effect, if none is proved to have."""
+        attempts = self.operation.attempts
+        if any(attempt.outcome is Outcome.APPLIED for attempt in attempts):
+            return []
+        return (unresolved_attempts(self.operation) or attempts)[-1:]
+
     # -- the operation's own row ----------------------------------------------------------------------------------
 
     def move(self, event: OperationEvent, now: int, outcome: Result = _NOTHING) -> MoveOperation:

@@ -3,6 +3,7 @@
 `start`, `signal`, `cancel` and the operators' verbs write to the ledger and may be called from any process; `worker`
 runs workflows in this one. Every method is async; `app.sync` offers the same methods, blocking, from the same code.
 Opening the ledger happens at the first use, so that importing a module with an app touches no file.
+What a person may do to a run is `operators`.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
 from fencepost.effects.transport import DoorOptions
 from fencepost.effects.values import Door
-from fencepost.runtime import verbs
 from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
+from fencepost.runtime.operators import Operators
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.starting import Starts
 from fencepost.runtime.taken import require_fit
@@ -54,7 +55,7 @@ THREADS_MAX = 64
 """Threads for plain `def` bodies."""
 
 
-class App:
+class App(Operators):
     """One ledger and the workflows that may run on it.
 
     Args:
@@ -282,8 +283,7 @@ class App:
             fingerprint=digest_text(payload.encode()),
         )
         kept = await asyncio.to_thread(self._keep_signal, run_id, wanted)
-        for worker in self._workers:
-            worker.wake()
+        self._wake()
         if kept.state is SignalState.REFUSED:
             raise VerbRefused(f"signal {name!r} is refused: {kept.reason}", ids={"run": run_id, "signal": kept.id})
         if kept.fingerprint != wanted.fingerprint or kept.name != wanted.name:
@@ -297,78 +297,6 @@ class App:
         if run is not None and (run.workflow, run.workflow_version) in self.workflows:
             require_fit(self.store.load(run.no), signal)
         return self.store.signal(self.namespace, run_id, signal)
-
-    # -- what a person may do ------------------------------------------------------------------------------------
-
-    async def cancel(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
-        """Ask a run to stop: nothing new begins, what was sent is settled, then it is cancelled.
-
-        Here and below, `by` and `reason` go into the audit row, and `version` is the row version that the person saw:
-        the verb is refused if the run has changed since.
-
-        Raises:
-            VerbRefused: it does not apply to the run as it is; nothing was changed, and the refusal is audited.
-            RunNotFound: no run has this id.
-        """
-        return await self._verb(verbs.cancel, run_id, by=by, reason=reason, version=version)
-
-    async def resume(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
-        """Let a held or failed run go on; see `cancel` for the arguments."""
-        return await self._verb(verbs.resume, run_id, by=by, reason=reason, version=version)
-
-    async def retry(
-        self, run_id: str, step: str, *, by: str, reason: str, item: str | None = None, version: int | None = None
-    ) -> Run:
-        """Give an operation that failed for good a new budget, and let its run go on; see `cancel`."""
-        return await self._verb(verbs.retry, run_id, step=step, item=item, by=by, reason=reason, version=version)
-
-    async def settle(
-        self,
-        run_id: str,
-        step: str,
-        *,
-        happened: bool,
-        by: str,
-        reason: str,
-        item: str | None = None,
-        result: str | None = None,
-        reference: str | None = None,
-        override: bool = False,
-        version: int | None = None,
-    ) -> Run:
-        """Say of an unknown operation whether it happened; `reason` is the evidence. See `cancel`.
-
-        Args:
-            run_id: of the run.
-            step: of the operation, as `fencepost show` names it.
-            happened: what is known now.
-            by: who says so.
-            reason: how they know.
-            item: of the operation, where it has one.
-            result: the step's result as JSON, if it happened.
-            reference: the remote object's id, if it happened.
-            override: believe "did not happen" before the span is over; the guarantee is lost.
-            version: the row version that the person saw.
-        """
-        return await self._verb(
-            verbs.settle, run_id, step=step, item=item, happened=happened, by=by, reason=reason, result=result,
-            reference=reference, override=override, version=version,
-        )  # fmt: skip
-
-    async def compensate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
-        """Compensate the effects of a run that is held, failed or ended; see `cancel`."""
-        return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version)
-
-    async def terminate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
-        """End a run at once; its effects stand. See `cancel`."""
-        return await self._verb(verbs.terminate, run_id, by=by, reason=reason, version=version)
-
-    async def _verb(self, verb: Callable[..., Run], run_id: str, **arguments: Any) -> Run:
-        run = await self._find(run_id)
-        done = await asyncio.to_thread(verb, self, run, **arguments)
-        for worker in self._workers:
-            worker.wake()
-        return done
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -398,6 +326,10 @@ class App:
             raise Misuse(f"a page of {limit!r} runs", hint="pass a limit from 1 on")
         wanted = RunFilter(self.namespace, state, workflow, prefix, after, limit)
         return await asyncio.to_thread(self.store.runs, wanted)
+
+    def _wake(self) -> None:
+        for worker in self._workers:
+            worker.wake()
 
     async def _find(self, run_id: str) -> Run:
         run = await asyncio.to_thread(self.store.find, self.namespace, run_id)

@@ -22,7 +22,28 @@ def _any(history: History, *states: OperationState) -> bool:
 
 
 def _settle(history: History) -> bool:
-    return _any(history, OperationState.UNKNOWN) or any(map(lacks_result, history.operations))
+    return any(
+        not one.conflict and (one.state is OperationState.UNKNOWN or lacks_result(one)) for one in history.operations
+    )
+
+
+def _settle_conflict(history: History) -> bool:
+    return history.run.lease is None and any(one.conflict for one in history.operations)
+
+
+def _reconcile(history: History) -> bool:
+    return may_be_reconciled(history) and any(
+        one.state is OperationState.UNKNOWN and not one.conflict for one in history.operations
+    )
+
+
+def may_be_reconciled(history: History) -> bool:
+    """Whether somebody can be made to ask about the run's unknown operations: it has not ended."""
+    return history.run.state not in FINAL_RUN_STATES
+
+
+def _reopen(history: History) -> bool:
+    return RUN.allows(history.run.state, RunEvent.REOPEN) and not any(one.conflict for one in history.operations)
 
 
 def _resume(history: History) -> bool:
@@ -59,12 +80,15 @@ def _terminate(history: History) -> bool:
 
 VERBS: dict[str, Callable[[History], bool]] = {
     "settle": _settle,
+    "settle conflict": _settle_conflict,
+    "reconcile": _reconcile,
     "resume": _resume,
     "retry": _retry,
     "signal": _signal,
     "cancel": _cancel,
     "compensate": _compensate,
     "terminate": _terminate,
+    "reopen": _reopen,
 }
 """Each verb and when it applies, the most likely to help first."""
 

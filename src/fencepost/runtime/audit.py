@@ -19,6 +19,8 @@ def summary(run: Run, operation: Operation | None = None, *, override: bool = Fa
         said["operation"] = operation.state.value
         said["attempts"] = [attempt.outcome.value for attempt in operation.attempts]
         said["reference"] = operation.reference
+        if operation.conflict:
+            said["conflict"] = True
     if override:
         said["guarantee"] = "lost by override"
     return canonical(said)

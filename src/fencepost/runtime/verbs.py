@@ -2,100 +2,46 @@
 
 A verb reads the run under the write lock, checks the law and the row version the person saw, changes it and writes one
 audit row, all at once. A verb that does not apply raises `VerbRefused`, changes nothing, and leaves a row too, as does
-one that was called wrongly. Screens
-and the command line call these functions and no others; the states are in `core.transitions`.
+one that was called wrongly; so does the second click. Screens and the command line call these functions and no others.
+How one is carried out is `deeds`; the states are in `core.transitions`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
+from fencepost.core.contract import Contract
 from fencepost.core.duration import SECOND, spelled
-from fencepost.core.errors import Misuse, ValueRefused, VerbRefused
+from fencepost.core.errors import ValueRefused, VerbRefused
 from fencepost.core.identity import canonical
-from fencepost.core.records import ASK_AGAIN, STATEMENT, History, Observation, Operation, Run, Step
+from fencepost.core.records import (
+    ASK_AGAIN,
+    CONFLICT_SETTLED,
+    STATEMENT,
+    History,
+    Observation,
+    Operation,
+    Run,
+    Step,
+)
 from fencepost.core.recovery import Moment, absence_is_proof, span_remaining
-from fencepost.core.states import OperationState, RunState, StepState
-from fencepost.core.transitions import STEP, OperationEvent, RunEvent, StepEvent
+from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome, RunState, StepState
+from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
 from fencepost.effects.deliberate import renewed
 from fencepost.effects.entry import Entry, Owner, Result
-from fencepost.runtime import audit
-from fencepost.runtime.applicable import lacks_result, may_be_compensated
+from fencepost.runtime.applicable import lacks_result, may_be_compensated, may_be_reconciled
 from fencepost.runtime.blame import blamed
+from fencepost.runtime.deeds import Deed, Desk, effect_of, entry_of, operation_in, perform
 from fencepost.runtime.moves import disown, does_not_apply, go_on, move_run
 from fencepost.runtime.replay import OPERATORS
-from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
-
-if TYPE_CHECKING:
-    from fencepost.effects.declare import Effect
-    from fencepost.runtime.app import App
-    from fencepost.store.api import Store
-
-_PERSON = "a person"
-
-
-@dataclass(slots=True)
-class Deed:
-    """What a verb changes: moves and observations, decided over the history it found."""
-
-    moves: list[Move]
-    observations: list[Observe]
-
-
-def _perform(
-    store: Store,
-    run: Run,
-    verb: str,
-    *,
-    by: str,
-    reason: str,
-    version: int | None,
-    deed: Callable[[History, int], Deed],
-    operation: tuple[str, str | None] | None = None,
-    override: bool = False,
-) -> History:
-    """Carry out one verb with its audit row; a refusal is audited as such, and so is an override of the law."""
-
-    def decision(history: History, now: int) -> Any:
-        if not by.strip() or not reason.strip():
-            raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"run": run.id})
-        if version is not None and version != history.run.version:
-            raise VerbRefused(
-                "the run has changed since you looked at it", hint="look again, then decide", ids={"run": run.id}
-            )
-        target = None if operation is None else _operation(history, *operation)
-        before = audit.summary(history.run, target)
-        done = deed(history, now)
-        after_run = _after(history.run, done.moves)
-        after = audit.summary(after_run, target, override=override)
-        step, item = operation or (None, None)
-        written = audit.row(
-            history, verb=verb, by=by, reason=reason, now=now, before=before, after=after, step=step, item=item
-        )
-        return done.moves, done.observations, [written]
-
-    try:
-        return store.decide(run.no, decision)
-    except Misuse as refused:
-        history = store.load(run.no)
-        step, item = operation or (None, None)
-        same = audit.summary(history.run)
-        store.audit(
-            audit.row(
-                history, verb=verb, by=by, reason=f"{reason} (refused: {refused.message})", now=store.now(),
-                before=same, after=same, step=step, item=item, outcome="refused",
-            )
-        )  # fmt: skip
-        raise
-
+from fencepost.store.moves import Move, MoveStep, Observe, OpenStep
 
 # -- the verbs ------------------------------------------------------------------------------------------------------
 
 
-def cancel(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def cancel(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """Stop what has not begun. What was sent is settled first; the run is cancelled when every operation is known."""
 
     def deed(history: History, now: int) -> Deed:
@@ -104,20 +50,20 @@ def cancel(app: App, run: Run, *, by: str, reason: str, version: int | None = No
         move = move_run(history.run, RunEvent.CANCEL, now, keep_lease=owned, raises=False)
         return Deed([move._replace(cancel=asked, wake_at=None if owned else now)], [])
 
-    return _perform(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
 
 
-def terminate(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def terminate(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """End the run at once, whatever it is doing. Its effects stand; a result that comes later is kept as evidence."""
 
     def deed(history: History, now: int) -> Deed:
         move = move_run(history.run, RunEvent.TERMINATE, now)
         return Deed([*disown(history, now), move._replace(ended_at=now)], [])
 
-    return _perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
 
 
-def resume(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def resume(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """Let a held or failed run go on.
 
     A held run does what it was doing; an operation that failed for good raises its error inside the workflow. Of a
@@ -130,34 +76,35 @@ def resume(app: App, run: Run, *, by: str, reason: str, version: int | None = No
             return Deed([*_take_back(app, history, now), move_run(history.run, RunEvent.RESUME, now)], [])
         if history.run.state is not RunState.HELD:
             raise does_not_apply("resume", history.run)
-        return Deed([*_renewed_steps(history, now), go_on(history.run, now)], _ask_again(history, now))
+        unknown = [one for one in history.operations if one.state is OperationState.UNKNOWN]
+        return Deed([*_renewed_steps(history, now), go_on(history.run, now)], _ask_again(unknown, now))
 
-    return _perform(app.store, run, "resume", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app.store, run, "resume", by=by, reason=reason, version=version, deed=deed).run
 
 
 def retry(
-    app: App, run: Run, *, step: str, item: str | None = None, by: str, reason: str, version: int | None = None
+    app: Desk, run: Run, *, step: str, item: str | None = None, by: str, reason: str, version: int | None = None
 ) -> Run:
     """Give an operation that failed for good a new budget, and let its run go on."""
 
     def deed(history: History, now: int) -> Deed:
         if history.run.state is not RunState.HELD:
             raise does_not_apply("retry", history.run)
-        operation = _operation(history, step, item)
+        operation = operation_in(history, step, item)
         if operation.state is not OperationState.FAILED:
             raise VerbRefused(f"{operation.position} is {operation.state}, not failed", ids={"run": run.id})
-        entry = _entry(app, history, operation)
+        entry = entry_of(app, history, operation)
         operation.budget_from = now
         return Deed([entry.move(OperationEvent.RETRY, now), go_on(history.run, now)], [])
 
     found = (step, item)
-    return _perform(
+    return perform(
         app.store, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found
     ).run  # fmt: skip
 
 
 def settle(
-    app: App,
+    app: Desk,
     run: Run,
     *,
     step: str,
@@ -178,7 +125,13 @@ def settle(
     """
 
     def deed(history: History, now: int) -> Deed:
-        operation = _operation(history, step, item)
+        operation = operation_in(history, step, item)
+        if operation.conflict:
+            raise VerbRefused(
+                f"the evidence of {operation.position} contradicts itself",
+                hint="put the target right, then `fencepost settle --conflict`",
+                ids={"run": run.id},
+            )
         unknown = operation.state is OperationState.UNKNOWN
         if not unknown and not lacks_result(operation):
             raise VerbRefused(f"{operation.position} is {operation.state}, not unknown", ids={"run": run.id})
@@ -188,7 +141,7 @@ def settle(
                 hint="give its result or reference",
                 ids={"run": run.id},
             )
-        entry = _entry(app, history, operation)
+        entry = entry_of(app, history, operation)
         statement = {"kind": "statement", "by": by, "reason": reason, "override": override, "reference": reference}
         evidence = canonical(statement)
         says = "applied" if happened else "not applied"
@@ -202,13 +155,110 @@ def settle(
             moves.append(go_on(history.run, now))
         return Deed(moves, [seen])
 
-    return _perform(
+    return perform(
         app.store, run, "settle", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
         override=override and not happened,
     ).run  # fmt: skip
 
 
-def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def settle_conflict(
+    app: Desk,
+    run: Run,
+    *,
+    step: str,
+    item: str | None = None,
+    happened: bool,
+    by: str,
+    reason: str,
+    result: str | None = None,
+    reference: str | None = None,
+    override: bool = False,
+    version: int | None = None,
+) -> Run:
+    """Say that what contradicted itself was put right at the target, and what stands there now; `reason` is evidence.
+
+    `happened`: the effect stands, once; otherwise nothing of it does, which is believed as in `settle`. What the
+    workflow was told already cannot be said otherwise: there the target has to be brought to it. The run, if it was
+    held, goes on; one that has ended stays ended, and may be reopened.
+    """
+
+    def deed(history: History, now: int) -> Deed:
+        operation = operation_in(history, step, item)
+        _require_conflict(history, operation, happened=happened)
+        entry = entry_of(app, history, operation)
+        if not happened:
+            _require_proof(app, history, operation, now, override=override)
+        statement = {"kind": CONFLICT_SETTLED, "by": by, "reason": reason, "override": override, "happened": happened}
+        evidence = canonical(statement | {"reference": reference})
+        says = "applied" if happened else "not applied"
+        seen = entry.observe(Observation(CONFLICT_SETTLED, says, evidence, now, current=False))
+        left = _outcome(app, operation, result, reference, override=override) if happened else Result()
+        moves = entry.settle_conflict(evidence, now, happened=happened, outcome=left)
+        if history.run.state is RunState.HELD:
+            moves.append(go_on(history.run, now))
+        return Deed(moves, [seen])
+
+    return perform(
+        app.store, run, "settle conflict", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
+        override=override and not happened,
+    ).run  # fmt: skip
+
+
+def reconcile(
+    app: Desk, run: Run, *, step: str | None = None, item: str | None = None, by: str, reason: str,
+    version: int | None = None,
+) -> Run:  # fmt: skip
+    """Have the targets of a run's unknown operations asked now, whatever they answered so far; or that of one `step`.
+
+    A run that somebody owns is taken from its owner: whoever claims it next asks first.
+    """
+
+    def deed(history: History, now: int) -> Deed:
+        unknown = [one for one in history.operations if one.state is OperationState.UNKNOWN and not one.conflict]
+        if step is not None:
+            unknown = [one for one in unknown if one is operation_in(history, step, item)]
+        if not unknown or not may_be_reconciled(history):
+            raise VerbRefused(
+                "there is nothing unknown to ask about" if not unknown else f"the run is {history.run.state}",
+                hint="`fencepost show` lists the verbs",
+                ids={"run": run.id},
+            )
+        owner = Owner("", history.run.generation, history.run.state.value)
+        entries = [Entry(one, Contract(one.effect), owner) for one in unknown]
+        at_once: list[Move] = [entry.move(OperationEvent.LOSE, now) for entry in entries]
+        return Deed([*at_once, *disown(history, now), *_at_once(history.run, now)], _ask_again(unknown, now))
+
+    found = None if step is None else (step, item)
+    return perform(app.store, run, "reconcile", by=by, reason=reason, version=version, deed=deed, operation=found).run
+
+
+def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+    """Let a run that has ended go on from where it ended: what is recorded is replayed, and nothing is asked again.
+
+    It is the only way in which one that was terminated, was cancelled or has succeeded moves again, short of being
+    compensated. One that was being cancelled goes on cancelling. A conflict has to be settled first.
+    """
+
+    def deed(history: History, now: int) -> Deed:
+        disputed = [one.position for one in history.operations if one.conflict]
+        if disputed:
+            raise VerbRefused(
+                f"the evidence of {', '.join(disputed)} contradicts itself",
+                hint="put the target right, then `fencepost settle --conflict`",
+                ids={"run": run.id},
+            )
+        if not RUN.allows(history.run.state, RunEvent.REOPEN):
+            raise does_not_apply("reopen", history.run)
+        again = move_run(history.run, RunEvent.REOPEN, now)._replace(wake_at=now)
+        if history.run.cancel is None:
+            return Deed([again])
+        opened = replace(history.run, state=RunState.READY, generation=history.run.generation + 1)
+        return Deed([again, move_run(opened, RunEvent.CANCEL, now, raises=False)._replace(wake_at=now)])
+
+    return perform(app.store, run, "reopen", by=by, reason=reason, version=version, deed=deed).run
+
+
+def compensate(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """Compensate the effects of a run that is held, failed or ended, as `run.compensate` does.
 
     A compensation that failed before gets a new budget; those that succeeded stay done.
@@ -227,36 +277,10 @@ def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None 
         )  # fmt: skip
         return Deed([opened, *_compensations_again(app, history, now), move._replace(wake_at=now)], [])
 
-    return _perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
 
 
 # -- shared by the verbs ----------------------------------------------------------------------------------------------
-
-
-def _operation(history: History, step: str, item: str | None) -> Operation:
-    found = next((one for one in history.operations if one.step == step and one.item == item), None)
-    if found is None:
-        known = ", ".join(one.position for one in history.operations) or "none"
-        which = "" if item is None else f" with item {item!r}"
-        raise Misuse(f"the run has no operation {step!r}{which}", hint=f"it has: {known}")
-    return found
-
-
-def effect_of(app: App, operation: Operation) -> Effect[..., Any]:
-    """The declared effect of an operation, found among the app's workflows."""
-    for declared in app.workflows.values():
-        for effect in declared.effects:
-            if effect.name == operation.effect:
-                return effect
-    raise Misuse(
-        f"no workflow of this app refers to an effect named {operation.effect!r}",
-        hint="run the verb with the module and app that the run's workflow is in",
-    )
-
-
-def _entry(app: App, history: History, operation: Operation) -> Entry:
-    owner = Owner("", history.run.generation, history.run.state.value)
-    return Entry(operation, effect_of(app, operation).contract, owner)
 
 
 def _happened(entry: Entry, evidence: str, now: int, outcome: Result) -> list[Move]:
@@ -265,18 +289,18 @@ def _happened(entry: Entry, evidence: str, now: int, outcome: Result) -> list[Mo
     return entry.prove_happened(evidence, now, outcome)
 
 
-def _compensations_again(app: App, history: History, now: int) -> list[Move]:
+def _compensations_again(app: Desk, history: History, now: int) -> list[Move]:
     """New budgets for the compensations that failed: a person asks for exactly those again."""
     moves: list[Move] = []
     for operation in history.operations:
         if operation.compensates is not None and operation.state is OperationState.FAILED:
-            entry = _entry(app, history, operation)
+            entry = entry_of(app, history, operation)
             operation.budget_from = now
             moves.append(entry.move(OperationEvent.RETRY, now))
     return moves
 
 
-def _outcome(app: App, operation: Operation, text: str | None, reference: str | None, *, override: bool) -> Result:
+def _outcome(app: Desk, operation: Operation, text: str | None, reference: str | None, *, override: bool) -> Result:
     """What a person says an operation left behind: a result of the step's type, and the remote object's id."""
     effect = effect_of(app, operation)
     result = None
@@ -297,7 +321,7 @@ def _outcome(app: App, operation: Operation, text: str | None, reference: str | 
     return Result(result=result, reference=reference)
 
 
-def _require_proof(app: App, history: History, operation: Operation, now: int, *, override: bool) -> None:
+def _require_proof(app: Desk, history: History, operation: Operation, now: int, *, override: bool) -> None:
     """A person's "did not happen" obeys the rule that a look-up's absence obeys (`protocol` D6)."""
     if override:
         return
@@ -313,15 +337,44 @@ def _require_proof(app: App, history: History, operation: Operation, now: int, *
         )
 
 
-def _ask_again(history: History, now: int) -> list[Observe]:
+def _require_conflict(history: History, operation: Operation, *, happened: bool) -> None:
+    """Refuse what cannot be said of this operation: it is in no conflict, or is known to be otherwise."""
+    if not operation.conflict or history.run.lease is not None:
+        raise VerbRefused(
+            f"{operation.position} is in no conflict" if not operation.conflict else "somebody works on the run",
+            hint="`fencepost show` lists the verbs",
+            ids={"run": history.run.id},
+        )
+    applied = [attempt.number for attempt in operation.attempts if attempt.outcome is Outcome.APPLIED]
+    if not happened and applied:
+        raise VerbRefused(
+            f"attempt {applied[0]} of {operation.position} is proved to have been applied",
+            hint="say --happened, and compensate it if it should not stand",
+            ids={"run": history.run.id},
+        )
+    if operation.state in FINAL_OPERATION_STATES and happened is not (operation.state is OperationState.SUCCEEDED):
+        raise VerbRefused(
+            f"{operation.position} is {operation.state}, and the run has gone on from that",
+            hint="bring the target to it by hand, then say so",
+            ids={"run": history.run.id},
+        )
+
+
+def _at_once(run: Run, now: int) -> list[Move]:
+    """Let the run be claimed now by whoever comes first; one that is ready is that already."""
+    if run.state is RunState.HELD:
+        return [go_on(run, now)]
+    return [] if run.state is RunState.READY else [move_run(run, RunEvent.RELEASE, now)._replace(wake_at=now)]
+
+
+def _ask_again(unknown: list[Operation], now: int) -> list[Observe]:
     """A person wants the target asked again: look-ups that could not tell no longer count."""
     return [
         Observe(
             one.run, one.step, one.item or "", None, ASK_AGAIN, None, canonical({"kind": ASK_AGAIN}), None,
-            history.run.generation, 0, now, now,
+            one.generation, 0, now, now,
         )
-        for one in history.operations
-        if one.state is OperationState.UNKNOWN
+        for one in unknown
     ]  # fmt: skip
 
 
@@ -335,7 +388,7 @@ def _renewed_steps(history: History, now: int) -> list[Move]:
 STEP_KINDS = ("read", "compute", "model")
 
 
-def _take_back(app: App, history: History, now: int) -> list[Move]:
+def _take_back(app: Desk, history: History, now: int) -> list[Move]:
     """Take back the answers whose errors ended the run, if any did; the old ones stay in the rows' evidence."""
     ended_by, last = blamed(history.run.error), history.run.delivered
     moves: list[Move] = []
@@ -346,7 +399,7 @@ def _take_back(app: App, history: History, now: int) -> list[Move]:
     for operation in history.operations:
         meant = operation.position in ended_by or operation.delivered == last
         if meant and operation.delivered and operation.state is OperationState.FAILED:
-            entry = _entry(app, history, operation)
+            entry = entry_of(app, history, operation)
             operation.budget_from = now
             moves.append(entry.move(OperationEvent.RETRY, now, Result(delivered=0)))
     return moves
@@ -361,13 +414,3 @@ def _opened_again(run: Run, step: Step, now: int) -> MoveStep:
         run.no, run.generation, step.position, step.state.value, StepEvent.RESUME.value, to.value,
         canonical(detail | {"replaced": step.error}), None, None, 0, None if within is None else now + within, now,
     )  # fmt: skip
-
-
-def _after(run: Run, moves: list[Move]) -> Run:
-    from dataclasses import replace
-
-    for move in moves:
-        if isinstance(move, MoveRun):
-            generation = run.generation + move.raise_generation
-            return replace(run, state=RunState(move.to), generation=generation)
-    return run

@@ -7,6 +7,7 @@ database implements the same names. What a move is says `moves`; which one to ma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -16,6 +17,7 @@ from fencepost.core.errors import ValueRefused
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.store.changes import Changes
 from fencepost.store.moves import Move, Observe
+from fencepost.store.walk import Walk
 
 R = TypeVar("R")
 
@@ -82,6 +84,18 @@ class RunFilter(NamedTuple):
     workflow: str | None = None
     prefix: str | None = None
     after: int | None = None
+    limit: int = 50
+
+
+class AuditFilter(NamedTuple):
+    """Which audit rows a list shows; None means any. Pages go by `before` (a row's number), newest first."""
+
+    namespace: str
+    run_id: str | None = None
+    verb: str | None = None
+    actor: str | None = None
+    outcome: str | None = None
+    before: int | None = None
     limit: int = 50
 
 
@@ -201,6 +215,15 @@ class Store(Protocol):
 
     def audits(self, namespace: str | None, run_id: str | None) -> list[Audit]:
         """Audit rows, oldest first; None for all. The chain of hashes runs through the whole ledger."""
+
+    def list_audits(self, wanted: AuditFilter) -> list[Audit]:
+        """A page of audit rows, newest first."""
+
+    def walk(self) -> AbstractContextManager[Walk]:
+        """Read the whole ledger from one moment, a few rows at a time; see `Walk`. Changes nothing, and blocks nobody.
+
+        A file keeps, while it is walked through, what is written meanwhile in its log, which grows.
+        """
 
     def leases(self) -> list[Lease]:
         """Every lease that is live or still owns a run, newest first."""

@@ -66,8 +66,9 @@ class NewAttempt(NamedTuple):
 class MoveOperation(NamedTuple):
     """Lead an operation from `expected` to `to`. None keeps reference, result, error and delivered as they are.
 
-    `not_before` is written as given; a `conflict` once raised stays, and `lookups`, their number so far, never goes
-    down. The event "retry" starts a new budget at `at`. Success clears the error.
+    `not_before` is written as given; a `conflict` once raised stays, unless the event is "settle conflict", and
+    `lookups`, their number so far, never goes down. The event "retry" starts a new budget at `at`. Success clears the
+    error.
     """
 
     run: int

@@ -261,6 +261,16 @@ class PostgresStore(Verbs):
             yield _PostgresStatements(connection, self.queries, [_BEGIN_READING], self._commits.learn)
 
     @contextmanager
+    def _lasting(self) -> Iterator[Statements]:
+        try:
+            with self._borrowed() as connection:
+                connection.run([_BEGIN_READING])
+                yield _PostgresStatements(connection, self.queries, [], self._commits.learn)
+                connection.run([COMMIT])
+        except Again as again:
+            raise again.error from again
+
+    @contextmanager
     def _borrowed(self) -> Iterator[PostgresConnection]:
         connection = self._commits.lend(self.patience.seconds)
         try:

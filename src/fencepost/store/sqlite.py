@@ -198,6 +198,9 @@ class SqliteStore(Verbs):
             finally:
                 roll_back(connection)
 
+    def _lasting(self) -> AbstractContextManager[Statements]:
+        return self._snapshot()
+
     @contextmanager
     def _reader(self) -> Iterator[Connection]:
         """A reading connection: one that is free, or a new one."""

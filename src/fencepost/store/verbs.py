@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from functools import wraps
 from itertools import islice
@@ -23,11 +23,12 @@ from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
 from fencepost.store import faultpoints, rows
-from fencepost.store.api import Decision, NewRun, RunFilter, Started
+from fencepost.store.api import AuditFilter, Decision, NewRun, RunFilter, Started
 from fencepost.store.chain import chained
 from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Query, Row
 from fencepost.store.statements import Probe, Statements, Wanted, Work
+from fencepost.store.walk import Walk
 
 Result = TypeVar("Result")
 P = ParamSpec("P")
@@ -35,7 +36,7 @@ P = ParamSpec("P")
 Body = Callable[[Any], tuple[Result, Sequence[Move]]]
 """What writes through the database's own connection, and returns its value and the moves that record it."""
 
-_NO_RUN_HAS_THIS_NUMBER = 2**63 - 1
+_NO_ROW_HAS_THIS_NUMBER = 2**63 - 1
 _SIGNAL_FIELDS = tuple(field.name for field in fields(Signal))
 
 
@@ -74,6 +75,10 @@ class Verbs(ABC):
     @abstractmethod
     def _snapshot(self) -> AbstractContextManager[Statements]:
         """A connection to read from, all statements from one moment."""
+
+    @abstractmethod
+    def _lasting(self) -> AbstractContextManager[Statements]:
+        """A connection to read from, statement by statement, all of them from one moment."""
 
     @abstractmethod
     def _writing(self, *points: str) -> AbstractContextManager[Work]:
@@ -180,7 +185,7 @@ class Verbs(ABC):
     def runs(self, wanted: RunFilter) -> list[Run]:
         """See `Store.runs`."""
         values = wanted._asdict()
-        values["after"] = _NO_RUN_HAS_THIS_NUMBER if wanted.after is None else wanted.after
+        values["after"] = _NO_ROW_HAS_THIS_NUMBER if wanted.after is None else wanted.after
         if wanted.state is None:
             del values["state"]
         name = "list_runs" if wanted.state is None else "list_runs_in_state"
@@ -343,6 +348,19 @@ class Verbs(ABC):
         if run_id is None:
             return [rows.audit(row) for row in self._read("all_audits", namespace=namespace)]
         return [rows.audit(row) for row in self._read("audits_of_run", namespace=namespace, run_id=run_id)]
+
+    @whole
+    def list_audits(self, wanted: AuditFilter) -> list[Audit]:
+        """See `Store.list_audits`."""
+        values = wanted._asdict()
+        values["before"] = _NO_ROW_HAS_THIS_NUMBER if wanted.before is None else wanted.before
+        return [rows.audit(row) for row in self._read("list_audits", **values)]
+
+    @contextmanager
+    def walk(self) -> Iterator[Walk]:
+        """See `Store.walk`. Not `whole`: what was read so far has been looked at already."""
+        with self._lasting() as reading:
+            yield Walk(reading, self.now())
 
     def _append(self, work: Work, row: Audit) -> Audit:
         work.lock("lock_audit")

@@ -21,3 +21,14 @@ FROM fencepost.audit WHERE namespace = :namespace AND run_id = :run_id ORDER BY 
 -- Every audit row of the ledger, oldest first: the chain runs across runs and namespaces.
 SELECT at, actor, verb, run_id, outcome, reason, before, after, namespace, step, item, no, previous, hash
 FROM fencepost.audit WHERE :namespace::text IS NULL OR namespace = :namespace ORDER BY no;
+
+-- name: list_audits
+-- A page of audit rows, newest first; what is not given may be anything.
+SELECT at, actor, verb, run_id, outcome, reason, before, after, namespace, step, item, no, previous, hash
+FROM fencepost.audit
+WHERE no < :before AND namespace = :namespace
+AND (:run_id::text IS NULL OR run_id = :run_id)
+AND (:verb::text IS NULL OR verb = :verb)
+AND (:actor::text IS NULL OR actor = :actor)
+AND (:outcome::text IS NULL OR outcome = :outcome)
+ORDER BY no DESC LIMIT :limit;

@@ -89,7 +89,7 @@ SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;
 
 -- name: move_operation
 -- Lead operations from one state to the next; what is not given stays. A retry starts a new budget. A conflict that late
--- evidence raised meanwhile is not lowered by an owner who has not heard of it.
+-- evidence raised meanwhile is not lowered by an owner who has not heard of it, but by a person alone.
 WITH changed AS (
     UPDATE fencepost.operation SET
         state = move.target,
@@ -99,7 +99,7 @@ WITH changed AS (
         delivered = coalesce(move.delivered, operation.delivered),
         delivered_at = CASE WHEN move.delivered IS NULL THEN delivered_at ELSE move.at END,
         not_before = move.not_before,
-        conflict = greatest(operation.conflict, move.conflict),
+        conflict = CASE WHEN move.event = 'settle conflict' THEN 0 ELSE greatest(operation.conflict, move.conflict) END,
         lookups = greatest(operation.lookups, move.lookups),
         budget_from = CASE WHEN move.event = 'retry' THEN move.at ELSE budget_from END,
         generation = move.generation,

@@ -50,7 +50,7 @@ AND first_outcome = 'unresolved' AND (SELECT generation FROM run WHERE no = :run
 
 -- name: move_operation
 -- Lead an operation from one state to the next; what is not given stays. A retry starts a new budget. A conflict that
--- late evidence raised meanwhile is not lowered by an owner who has not heard of it.
+-- late evidence raised meanwhile is not lowered by an owner who has not heard of it, but by a person alone.
 UPDATE operation SET
     state = :to,
     result = coalesce(:result, result),
@@ -59,7 +59,7 @@ UPDATE operation SET
     delivered = coalesce(:delivered, delivered),
     delivered_at = CASE WHEN :delivered IS NULL THEN delivered_at ELSE :at END,
     not_before = :not_before,
-    conflict = max(conflict, :conflict),
+    conflict = CASE WHEN :event = 'settle conflict' THEN 0 ELSE max(conflict, :conflict) END,
     lookups = max(lookups, :lookups),
     budget_from = CASE WHEN :event = 'retry' THEN :at ELSE budget_from END,
     generation = :generation,

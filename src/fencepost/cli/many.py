@@ -1,0 +1,103 @@
+"""`fencepost bulk`: one verb on many runs, each by itself; with --dry-run, what it would do to each.
+
+Which runs are selected, and what is refused, is `runtime.bulk`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fencepost.cli import terminal
+from fencepost.cli.exits import Exit, Usage
+from fencepost.cli.looking import Prefix, State, WorkflowName
+from fencepost.cli.options import AppOption, AsJson, By, Db, Item, Namespace, Reason, somebody
+
+if TYPE_CHECKING:
+    from fencepost.runtime.bulk import Each, Selection
+
+Verb = Annotated[
+    str, typer.Argument(metavar="VERB", help="resume, reconcile, retry, cancel, compensate, terminate or reopen.")
+]
+StepOfMany = Annotated[str | None, typer.Argument(metavar="[STEP]", help="The step, for retry and reconcile.")]
+HeldBy = Annotated[
+    str | None, typer.Option("--held-by", metavar="REASON", help="Only runs that are held for this reason.")
+]
+AtMost = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Runs at most, the newest first.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do to each run; change nothing.")]
+
+
+def bulk(
+    verb: Verb, step: StepOfMany = None, *, reason: Reason, held_by: HeldBy = None, state: State = None,
+    workflow: WorkflowName = None, prefix: Prefix = None, limit: AtMost = 20, dry_run: DryRun = False,
+    item: Item = None, by: By = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Do one verb to many runs: those in a state, or held for a reason.
+
+    Each run is done by itself and leaves its own audit row; one that is refused does not stop the others. Run it again
+    for those that are left. Verbs that need an effect's code need --app.
+
+    With --json: a list of `run`, `before`, `after`, `moves` (with --dry-run), `refused` (null, or why).
+    """
+    from fencepost.cli.target import app_for, opened
+    from fencepost.runtime.bulk import Selection, each, select
+
+    wanted = Selection(_state(state), held_by, workflow, prefix, limit)
+    arguments = {"by": somebody(by), "reason": reason, **_named(verb, step, item)}
+    with opened(app_for(app, db, namespace, with_code=app is not None)) as ledger:
+        runs = select(ledger.store, ledger.namespace, _checked(wanted))
+        done = list(each(ledger, runs, _known(verb), dry_run=dry_run, **arguments))
+    if as_json:
+        terminal.document([asdict(one) for one in done])
+    else:
+        _show(done, dry_run=dry_run)
+    return Exit.REFUSED if any(one.refused for one in done) else Exit.DONE
+
+
+def _state(state: str | None) -> str | None:
+    return None if state is None else state.replace("-", " ").replace("_", " ")
+
+
+def _checked(wanted: Selection) -> Selection:
+    from fencepost.core.errors import Misuse
+
+    try:
+        wanted.check()
+    except Misuse as error:
+        raise Usage(error.message, hint=error.hint) from error
+    return wanted
+
+
+def _known(verb: str) -> str:
+    from fencepost.runtime.bulk import VERBS
+
+    if verb not in VERBS:
+        raise Usage(f"{verb!r} is not done to many runs", hint=f"one of: {', '.join(VERBS)}")
+    return verb
+
+
+def _named(verb: str, step: str | None, item: str | None) -> dict[str, str | None]:
+    if (step is None) is (verb == "retry"):
+        raise Usage(f"{verb} takes {'a' if verb == 'retry' else 'no'} step", hint="fencepost bulk retry STEP ...")
+    return {"step": step, "item": item} if verb in ("retry", "reconcile") else {}
+
+
+def _show(done: list[Each], *, dry_run: bool) -> None:
+    if not done:
+        terminal.remark("no such runs")
+        return
+    is_ = "would be" if dry_run else "is"
+    terminal.table(
+        ("run", "was", is_, "what"),
+        [
+            (one.run, one.before, one.after, f"refused: {one.refused}" if one.refused else "; ".join(one.moves))
+            for one in done
+        ],
+    )
+    refused = sum(one.refused is not None for one in done)
+    terminal.remark(
+        f"{len(done) - refused} of {len(done)} {'would be ' * dry_run}done" + (", nothing changed" * dry_run)
+    )

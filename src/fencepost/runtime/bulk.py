@@ -1,0 +1,161 @@
+"""One verb of a person on many runs: a bounded selection, each run by itself with its own row; or what it would do.
+
+A run that moved since it was selected is refused, and so is one to which the verb does not apply; the others go on. Run
+once more, it finds those that are left. What a verb does, and when it is refused, is `verbs`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fencepost.core.errors import Misuse, RunNotFound
+from fencepost.core.position import effect_position
+from fencepost.core.records import ASK_AGAIN, Audit, History, Run
+from fencepost.core.states import RunState
+from fencepost.runtime import verbs
+from fencepost.runtime.deeds import Desk, after_moves
+from fencepost.store.api import RunFilter
+from fencepost.store.moves import Move, MoveOperation, MoveStep, Observe
+
+if TYPE_CHECKING:
+    from fencepost.store.api import Decision, Store
+
+VERBS: Mapping[str, Callable[..., Run]] = {
+    "resume": verbs.resume,
+    "reconcile": verbs.reconcile,
+    "retry": verbs.retry,
+    "cancel": verbs.cancel,
+    "compensate": verbs.compensate,
+    "terminate": verbs.terminate,
+    "reopen": verbs.reopen,
+}
+"""The verbs that may be done to many. What happened is said of one run at a time: nobody has looked at a hundred."""
+
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which runs are meant: in this state, or held for this reason; at most `limit` of them, the newest first."""
+
+    state: str | None = None
+    held_by: str | None = None
+    workflow: str | None = None
+    prefix: str | None = None
+    limit: int = 20
+
+    def check(self) -> None:
+        """Raises `Misuse` unless exactly one of state and reason is given, and the limit is one."""
+        if (self.state is None) == (self.held_by is None):
+            raise Misuse("which runs are meant?", hint="give a state, or the reason for which they are held")
+        if self.state is not None and self.state not in set(RunState):
+            raise Misuse(f"{self.state!r} is no state of a run", hint=f"one of: {', '.join(RunState)}")
+        if not isinstance(self.limit, int) or self.limit < 1:
+            raise Misuse(f"at most {self.limit!r} runs", hint="pass a limit from 1 on")
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """What became of one run, or would: its state before and after, what moves in it; or why the verb was refused."""
+
+    run: str
+    before: str
+    after: str
+    moves: tuple[str, ...] = ()
+    refused: str | None = None
+
+
+def select(store: Store, namespace: str, wanted: Selection) -> list[Run]:
+    """The runs that are meant, as they are now.
+
+    Raises:
+        Misuse: the selection is none.
+    """
+    wanted.check()
+    state = RunState.HELD.value if wanted.state is None else wanted.state
+    found: list[Run] = []
+    after: int | None = None
+    while len(found) < wanted.limit:
+        page = store.runs(RunFilter(namespace, state, wanted.workflow, wanted.prefix, after, _PAGE))
+        found += [run for run in page if wanted.held_by is None or _reason(run) == wanted.held_by]
+        if len(page) < _PAGE:
+            break
+        after = page[-1].no
+    return found[: wanted.limit]
+
+
+def each(app: Desk, runs: list[Run], verb: str, *, dry_run: bool = False, **arguments: Any) -> Iterator[Each]:
+    """Do a verb to one run after the other; with `dry_run` only find out what it would do.
+
+    Raises:
+        Misuse: the verb is none that may be done to many.
+    """
+    done = VERBS.get(verb)
+    if done is None:
+        raise Misuse(f"{verb!r} is not done to many runs", hint=f"one of: {', '.join(VERBS)}")
+    for run in runs:
+        rehearsal = Rehearsal(app) if dry_run else None
+        try:
+            after = done(rehearsal or app, run, version=run.version, **arguments)
+        except RunNotFound:
+            raise
+        except Misuse as refused:
+            yield Each(run.id, run.state.value, run.state.value, refused=refused.message)
+        else:
+            moves = () if rehearsal is None else rehearsal.moves
+            yield Each(run.id, run.state.value, after.state.value, moves)
+
+
+class Rehearsal:
+    """Stands in for an app while a verb is tried: decides over what the ledger holds, and writes nothing."""
+
+    def __init__(self, app: Desk) -> None:
+        self._store = app.store
+        self.workflows = app.workflows
+        self.moves: tuple[str, ...] = ()
+
+    @property
+    def store(self) -> Any:
+        """Itself: of a store, a verb needs what is below."""
+        return self
+
+    def load(self, run: int) -> History:
+        """See `Store.load`."""
+        return self._store.load(run)
+
+    def now(self) -> int:
+        """See `Store.now`."""
+        return self._store.now()
+
+    def audit(self, row: Audit) -> Audit:
+        """See `Store.audit`; nothing is written."""
+        return row
+
+    def decide(self, run: int, decision: Decision) -> History:
+        """See `Store.decide`; nothing is written, and the history is returned with the run as it would be."""
+        history = self.load(run)
+        moves, observations, _ = decision(history, self.now())
+        self.moves = (*filter(None, map(_moved, moves)), *filter(None, map(_asked, observations)))
+        history.run = after_moves(history.run, moves)
+        return history
+
+
+def _moved(move: Move) -> str | None:
+    match move:
+        case MoveOperation() if move.expected != move.to:
+            return f"{effect_position(move.step, move.item or None)}: {move.expected} -> {move.to}"
+        case MoveStep() if move.expected != move.to:
+            return f"{move.position}: {move.expected} -> {move.to}"
+        case _:
+            return None
+
+
+def _asked(seen: Observe) -> str | None:
+    return f"{effect_position(seen.step, seen.item or None)}: asked about again" if seen.kind == ASK_AGAIN else None
+
+
+def _reason(run: Run) -> str:
+    return str(json.loads(run.hold or "{}").get("reason"))

@@ -1,0 +1,126 @@
+"""Carries out one verb of a person: reads the run under the write lock, lets the verb decide, and writes the audit row.
+
+The row version that the person saw is compared, who and why are required, and a refusal leaves its row as well. What
+each verb changes is `verbs`; what a row says is `audit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fencepost.core.errors import Misuse, VerbRefused
+from fencepost.core.records import History, Operation, Run
+from fencepost.core.states import RunState
+from fencepost.effects.entry import Entry, Owner
+from fencepost.runtime import audit
+from fencepost.store.moves import Move, MoveRun, Observe
+
+if TYPE_CHECKING:
+    from fencepost.effects.declare import Effect
+    from fencepost.runtime.workflow import Workflow
+    from fencepost.store.api import Store
+
+
+class Desk(Protocol):
+    """What a verb needs of an app: the ledger, and the code of its effects where it has to know their contracts."""
+
+    @property
+    def store(self) -> Store:
+        """The opened ledger's store."""
+
+    @property
+    def workflows(self) -> Mapping[tuple[str, int], Workflow[..., Any]]:
+        """The workflows that the app knows, by name and version."""
+
+
+@dataclass(slots=True)
+class Deed:
+    """What a verb changes: moves and observations, decided over the history it found."""
+
+    moves: list[Move]
+    observations: list[Observe] = field(default_factory=list)
+
+
+def perform(
+    store: Store,
+    run: Run,
+    verb: str,
+    *,
+    by: str,
+    reason: str,
+    version: int | None,
+    deed: Callable[[History, int], Deed],
+    operation: tuple[str, str | None] | None = None,
+    override: bool = False,
+) -> History:
+    """Carry out one verb with its audit row; a refusal is audited as such, and so is an override of the law."""
+
+    def decision(history: History, now: int) -> Any:
+        if not by.strip() or not reason.strip():
+            raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"run": run.id})
+        if version is not None and version != history.run.version:
+            raise VerbRefused(
+                "the run has changed since you looked at it", hint="look again, then decide", ids={"run": run.id}
+            )
+        target = None if operation is None else operation_in(history, *operation)
+        before = audit.summary(history.run, target)
+        done = deed(history, now)
+        after_run = after_moves(history.run, done.moves)
+        after = audit.summary(after_run, target, override=override)
+        step, item = operation or (None, None)
+        written = audit.row(
+            history, verb=verb, by=by, reason=reason, now=now, before=before, after=after, step=step, item=item
+        )
+        return done.moves, done.observations, [written]
+
+    try:
+        return store.decide(run.no, decision)
+    except Misuse as refused:
+        history = store.load(run.no)
+        step, item = operation or (None, None)
+        same = audit.summary(history.run)
+        store.audit(
+            audit.row(
+                history, verb=verb, by=by, reason=f"{reason} (refused: {refused.message})", now=store.now(),
+                before=same, after=same, step=step, item=item, outcome="refused",
+            )
+        )  # fmt: skip
+        raise
+
+
+def operation_in(history: History, step: str, item: str | None) -> Operation:
+    """The operation that a verb is about. Raises `Misuse` where the run has none of this name."""
+    found = next((one for one in history.operations if one.step == step and one.item == item), None)
+    if found is None:
+        known = ", ".join(one.position for one in history.operations) or "none"
+        which = "" if item is None else f" with item {item!r}"
+        raise Misuse(f"the run has no operation {step!r}{which}", hint=f"it has: {known}")
+    return found
+
+
+def effect_of(app: Desk, operation: Operation) -> Effect[..., Any]:
+    """The declared effect of an operation, found among the app's workflows."""
+    for declared in app.workflows.values():
+        for effect in declared.effects:
+            if effect.name == operation.effect:
+                return effect
+    raise Misuse(
+        f"no workflow of this app refers to an effect named {operation.effect!r}",
+        hint="run the verb with the module and app that the run's workflow is in",
+    )
+
+
+def entry_of(app: Desk, history: History, operation: Operation) -> Entry:
+    """The operation's entry, under nobody's lease. Raises `Misuse` where the app does not know its effect."""
+    owner = Owner("", history.run.generation, history.run.state.value)
+    return Entry(operation, effect_of(app, operation).contract, owner)
+
+
+def after_moves(run: Run, moves: Sequence[Move]) -> Run:
+    """The run as it is after these moves: its state and its generation."""
+    for move in moves:
+        if isinstance(move, MoveRun):
+            run = replace(run, state=RunState(move.to), generation=run.generation + move.raise_generation)
+    return run

@@ -1,0 +1,207 @@
+"""What a person may ask of an app: the operators' verbs, the audit, and a check of the whole ledger.
+
+Each method finds the run and calls the function that decides, on a thread; those are in `verbs` and `checking`. `app`
+inherits them, and with it `app.sync` and whatever stands on an app.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fencepost.core.errors import Misuse
+from fencepost.core.records import Audit, Run
+from fencepost.runtime import verbs
+from fencepost.runtime.bulk import Each, Selection, each, select
+from fencepost.runtime.checking import Checked, check, verify_audit
+from fencepost.store.api import AuditFilter
+from fencepost.store.chain import Anchor, Verdict
+
+if TYPE_CHECKING:
+    from fencepost.runtime.workflow import Workflow
+    from fencepost.store.api import Store
+
+
+class Operators(ABC):
+    """The part of an app that people use."""
+
+    namespace: str
+    workflows: dict[tuple[str, int], Workflow[..., Any]]
+
+    @property
+    @abstractmethod
+    def store(self) -> Store:
+        """The opened ledger's store."""
+
+    @abstractmethod
+    async def _find(self, run_id: str) -> Run:
+        """The run with this id. Raises `RunNotFound`."""
+
+    @abstractmethod
+    def _wake(self) -> None:
+        """Let the workers of this process look what is due."""
+
+    # -- verbs --------------------------------------------------------------------------------------------------------
+
+    async def cancel(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
+        """Ask a run to stop: nothing new begins, what was sent is settled, then it is cancelled.
+
+        Here and below, `by` and `reason` go into the audit row, and `version` is the row version that the person saw:
+        the verb is refused if the run has changed since.
+
+        Raises:
+            VerbRefused: it does not apply to the run as it is; nothing was changed, and the refusal is audited.
+            RunNotFound: no run has this id.
+        """
+        return await self._verb(verbs.cancel, run_id, by=by, reason=reason, version=version)
+
+    async def resume(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
+        """Let a held or failed run go on; see `cancel` for the arguments."""
+        return await self._verb(verbs.resume, run_id, by=by, reason=reason, version=version)
+
+    async def retry(
+        self, run_id: str, step: str, *, by: str, reason: str, item: str | None = None, version: int | None = None
+    ) -> Run:
+        """Give an operation that failed for good a new budget, and let its run go on; see `cancel`."""
+        return await self._verb(verbs.retry, run_id, step=step, item=item, by=by, reason=reason, version=version)
+
+    async def settle(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        happened: bool,
+        by: str,
+        reason: str,
+        item: str | None = None,
+        result: str | None = None,
+        reference: str | None = None,
+        override: bool = False,
+        version: int | None = None,
+    ) -> Run:
+        """Say of an unknown operation whether it happened; `reason` is the evidence. See `cancel`.
+
+        Args:
+            run_id: of the run.
+            step: of the operation, as `fencepost show` names it.
+            happened: what is known now.
+            by: who says so.
+            reason: how they know.
+            item: of the operation, where it has one.
+            result: the step's result as JSON, if it happened.
+            reference: the remote object's id, if it happened.
+            override: believe "did not happen" before the span is over; the guarantee is lost.
+            version: the row version that the person saw.
+        """
+        return await self._verb(
+            verbs.settle, run_id, step=step, item=item, happened=happened, by=by, reason=reason, result=result,
+            reference=reference, override=override, version=version,
+        )  # fmt: skip
+
+    async def settle_conflict(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        happened: bool,
+        by: str,
+        reason: str,
+        item: str | None = None,
+        result: str | None = None,
+        reference: str | None = None,
+        override: bool = False,
+        version: int | None = None,
+    ) -> Run:
+        """Say that what contradicted itself was put right at the target; arguments as `settle`.
+
+        `happened`: the effect stands there, once; otherwise nothing of it does.
+        """
+        return await self._verb(
+            verbs.settle_conflict, run_id, step=step, item=item, happened=happened, by=by, reason=reason, result=result,
+            reference=reference, override=override, version=version,
+        )  # fmt: skip
+
+    async def reconcile(
+        self, run_id: str, step: str | None = None, *, by: str, reason: str, item: str | None = None,
+        version: int | None = None,
+    ) -> Run:  # fmt: skip
+        """Have a run's unknown operations, or that of one step, asked about now; see `cancel`.
+
+        A run that somebody owns is taken from its owner.
+        """
+        return await self._verb(verbs.reconcile, run_id, step=step, item=item, by=by, reason=reason, version=version)
+
+    async def compensate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
+        """Compensate the effects of a run that is held, failed or ended; see `cancel`."""
+        return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version)
+
+    async def terminate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
+        """End a run at once; its effects stand. See `cancel`."""
+        return await self._verb(verbs.terminate, run_id, by=by, reason=reason, version=version)
+
+    async def reopen(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
+        """Let a run that was terminated, was cancelled or has succeeded go on from where it ended; see `cancel`.
+
+        Refused while evidence of it contradicts itself.
+        """
+        return await self._verb(verbs.reopen, run_id, by=by, reason=reason, version=version)
+
+    async def _verb(self, verb: Callable[..., Run], run_id: str, **arguments: Any) -> Run:
+        run = await self._find(run_id)
+        done = await asyncio.to_thread(verb, self, run, **arguments)
+        self._wake()
+        return done
+
+    async def bulk(self, verb: str, wanted: Selection, *, dry_run: bool = False, **arguments: Any) -> list[Each]:
+        """Do one verb to many runs, each by itself; with `dry_run`, only say what it would do to each.
+
+        Args:
+            verb: resume, reconcile, retry, cancel, compensate, terminate or reopen.
+            wanted: which runs, and how many at most.
+            dry_run: change nothing.
+            **arguments: the verb's own: `by`, `reason`, and where it takes them `step` and `item`.
+
+        Raises:
+            Misuse: the selection or the verb is none. What is refused of a single run is told with it.
+        """
+        runs = await asyncio.to_thread(select, self.store, self.namespace, wanted)
+        done = await asyncio.to_thread(lambda: list(each(self, runs, verb, dry_run=dry_run, **arguments)))
+        self._wake()
+        return done
+
+    # -- looking over the ledger --------------------------------------------------------------------------------------
+
+    async def audit(
+        self, *, run: str | None = None, verb: str | None = None, actor: str | None = None, outcome: str | None = None,
+        before: int | None = None, limit: int = 50,
+    ) -> list[Audit]:  # fmt: skip
+        """A page of audit rows, newest first; `before` is the number of the last row of the page before.
+
+        Args:
+            run: only what was done to the run with this id.
+            verb: only this verb.
+            actor: only what they did.
+            outcome: "done" or "refused".
+            before: a row's number.
+            limit: rows on a page, from 1 on.
+
+        Raises:
+            Misuse: the limit is no number from 1 on.
+        """
+        if not isinstance(limit, int) or limit < 1:
+            raise Misuse(f"a page of {limit!r} rows", hint="pass a limit from 1 on")
+        wanted = AuditFilter(self.namespace, run, verb, actor, outcome, before, limit)
+        return await asyncio.to_thread(self.store.list_audits, wanted)
+
+    async def verify_audit(self, anchor: Anchor | None = None) -> Verdict:
+        """Whether the audit's chain is as it was written; with an anchor, also whether its end is.
+
+        The chain runs through all namespaces of the ledger.
+        """
+        return await asyncio.to_thread(verify_audit, self.store, anchor)
+
+    async def check(self) -> Checked:
+        """Look for contradictions in everything that the ledger holds, in all its namespaces. Reads only."""
+        return await asyncio.to_thread(check, self.store)

@@ -1,0 +1,109 @@
+"""One verb on many runs: a bound, a rehearsal that changes nothing, one audit row for each run, and a second click."""
+
+import asyncio
+
+import pytest
+
+from fencepost.cli.target import app_for
+from fencepost.core.errors import Misuse
+from fencepost.runtime.bulk import Each, Selection
+from tests.cli.conftest import SHOP
+
+WHY = ("--reason", "the desk is open again", "--by", "ada")
+
+
+@pytest.fixture
+def many(db, started, lived):
+    """Five runs of which nobody knows whether a ticket was booked, and one that waits."""
+    for number in range(5):
+        run = started("order_ticket", {"id": str(number), "ends": "unknown"}, run=f"unknown-{number}")
+        assert lived(run) == "held"
+    assert lived(started("approve", {"id": "9"}, run="waits")) == "waiting"
+    return db
+
+
+def rows(fencepost, db):
+    return [(row["run"], row["verb"], row["outcome"]) for row in fencepost("audit", "--db", db, "--json").json["rows"]]
+
+
+def reason_of(fencepost, db):
+    [reason] = {
+        run["hold"]["reason"] for run in fencepost("runs", "--state", "held", "--db", db, "--json").json["runs"]
+    }
+    return reason
+
+
+def test_a_rehearsal_says_what_would_be_done_and_changes_nothing(fencepost, many):
+    before = fencepost("runs", "--db", many, "--json").json
+    reason = reason_of(fencepost, many)
+    resume = ("bulk", "resume", "--held-by", reason, "--limit", "3", "--db", many, *WHY)
+    would = fencepost(*resume, "--dry-run", "--json")
+    assert would.code == 0
+    assert would.json == [
+        {
+            "run": f"unknown-{n}",
+            "before": "held",
+            "after": "ready",
+            "moves": ["book: asked about again"],
+            "refused": None,
+        }
+        for n in (4, 3, 2)
+    ]
+    assert "3 of 3 would be done, nothing changed" in fencepost(*resume, "--dry-run").err
+    assert fencepost("runs", "--db", many, "--json").json == before
+    assert rows(fencepost, many) == []
+
+
+def test_each_run_has_a_row_of_its_own_and_a_second_click_takes_those_that_are_left(fencepost, many):
+    terminate = ("bulk", "terminate", "--state", "held", "--limit", "3", "--db", many, *WHY)
+    assert fencepost(*terminate).code == 0
+    assert rows(fencepost, many) == [(f"unknown-{n}", "terminate", "done") for n in (2, 3, 4)]
+    assert [one["run"] for one in fencepost(*terminate, "--json").json] == ["unknown-1", "unknown-0"]
+    nothing = fencepost(*terminate)
+    assert (nothing.code, nothing.err) == (0, "no such runs\n")
+    assert len(rows(fencepost, many)) == 5
+    assert fencepost("check", "--db", many).code == 0
+
+
+def test_a_refusal_is_told_and_audited_and_does_not_stop_the_others(fencepost, many):
+    ended = fencepost(
+        "bulk", "compensate", "--prefix", "unknown-", "--state", "held", "--limit", "2", "--db", many, *WHY
+    )
+    assert ended.code == 0
+    refused = fencepost("bulk", "retry", "book", "--state", "held", "--db", many, "--app", SHOP, *WHY, "--json")
+    assert refused.code == 1
+    assert [("is unknown, not failed" in one["refused"], one["after"]) for one in refused.json] == [(True, "held")] * 3
+    assert [row[1:] for row in rows(fencepost, many)] == [("retry", "refused")] * 3 + [("compensate", "done")] * 2
+
+
+def test_runs_are_selected_by_workflow_and_by_the_beginning_of_their_ids(fencepost, many):
+    cancel = ("bulk", "cancel", "--state", "waiting", "--dry-run", "--db", many, *WHY, "--json")
+    assert [one["run"] for one in fencepost(*cancel, "--workflow", "approve").json] == ["waits"]
+    assert fencepost(*cancel, "--workflow", "order_ticket").json == []
+    assert fencepost(*cancel, "--prefix", "unknown").json == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("resume",), ("resume", "--state", "held", "--held-by", "x"), ("resume", "--state", "asleep"),
+        ("settle", "--state", "held"), ("retry", "--state", "held"), ("cancel", "step", "--state", "held"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_meant_is_a_usage_error(fencepost, many, arguments):
+    assert fencepost("bulk", *arguments, "--db", many, *WHY).code == 2
+    assert rows(fencepost, many) == []
+
+
+def test_the_same_from_code(many):
+    async def both():
+        async with app_for(None, many, None) as app:
+            with pytest.raises(Misuse, match="not done to many"):
+                await app.bulk("settle", Selection(state="held"), by="ada", reason="all of them")
+            would = await app.bulk("cancel", Selection(state="waiting"), dry_run=True, by="ada", reason="tidy")
+            done = await app.bulk("cancel", Selection(state="waiting"), by="ada", reason="tidy")
+            return would, done
+
+    would, done = asyncio.run(both())
+    assert would == done == [Each("waits", "waiting", "cancelling")]
