@@ -18,9 +18,9 @@ from fencepost.core.duration import spelled
 GROUPS: dict[str, tuple[str, ...]] = {
     "Declare": (
         *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Fenced", "Retry"),
-        *("Stands", "Allowed", "Refused"),
+        *("Stands", "Allowed", "Refused", "Right"),
     ),
-    "Run": ("App", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "CompensationReport"),
+    "Run": ("App", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "CompensationReport", "Approval"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
     "Answers of a look-up": ("Found", "Absent", "Inconclusive", "Conflicting"),
     "Models": ("Endpoint", "RuleBased", "Rule", "Answerer", "Question"),
@@ -30,7 +30,20 @@ ERRORS = "Errors"
 OTHER = "Other"
 
 NOT_MADE_BY_USERS = {
-    *("Bound", "Call", "Effect", "ErrorRecord", "Handle", "Http", "Run", "RunState", "Step", "SyncCall", "SyncHttp"),
+    *(
+        "Approval",
+        "Bound",
+        "Call",
+        "Effect",
+        "ErrorRecord",
+        "Handle",
+        "Http",
+        "Run",
+        "RunState",
+        "Step",
+        "SyncCall",
+        "SyncHttp",
+    ),
     *("Worker", "Workflow"),
 }
 """Classes that users get and do not make: their constructors are nobody's business."""

@@ -31,6 +31,7 @@ from pydantic import BaseModel, ConfigDict
 from fencepost import (
     Absent,
     App,
+    Approval,
     Call,
     Conflicting,
     Found,
@@ -84,13 +85,6 @@ class Ticket(Value):
     """A task for whoever approves."""
 
     id: str
-
-
-class Approval(Value):
-    """The answer of whoever approves."""
-
-    approved: bool
-    comment: str = ""
 
 
 class Made(Value):
@@ -414,7 +408,7 @@ async def approve_invoice(run: Run, document: Document) -> Outcome:
     if not decision.approved:
         await run.compensate(reason=decision.comment)
         return Outcome(invoice=invoice.number, approved=False, ticket=ticket.id)
-    await run.do(payment)
+    await run.do(payment, approval=decision)
     entry = await run.do(post_entry(Posting.of(invoice, kind)))
     return Outcome(invoice=invoice.number, approved=True, ticket=ticket.id, entry=entry.id)
 

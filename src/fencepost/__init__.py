@@ -3,9 +3,11 @@
 This module only names what users import; every name is defined in the room it comes from.
 """
 
+from fencepost.core.approval import Approval, Right
 from fencepost.core.contract import Retry
 from fencepost.core.errors import (
     Ambiguous,
+    ApprovalRefused,
     Cancelled,
     CompensationIncomplete,
     DeadlinePassed,
@@ -74,6 +76,8 @@ __all__ = [
     "Ambiguous",
     "Answerer",
     "App",
+    "Approval",
+    "ApprovalRefused",
     "Bound",
     "Call",
     "Cancelled",
@@ -116,6 +120,7 @@ __all__ = [
     "RepeatedEffect",
     "Reply",
     "Retry",
+    "Right",
     "Rule",
     "RuleBased",
     "Run",

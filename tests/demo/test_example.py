@@ -6,9 +6,11 @@ import sys
 import pytest
 
 from fencepost.core.guarantee import Rung, guarantee
+from fencepost.core.states import RunState
 from fencepost.demo import example
 from fencepost.demo.sides import Fenced, environment, run_id
 from fencepost.testing import World
+from tests.runtime.stage import reaches
 
 
 @pytest.fixture
@@ -28,19 +30,20 @@ def document(invoice, file):
     return invoice.Document(name=file, text=(example.folder() / "invoices" / file).read_text(encoding="utf-8"))
 
 
-def decided(invoice, approval):
-    return asyncio.run(decide(invoice, approval))
+def decided(invoice, **answer):
+    return asyncio.run(decide(invoice, answer))
 
 
-async def decide(invoice, approval):
+async def decide(invoice, answer):
     async with invoice.app as app, app.worker():
         handle = await app.start(invoice.approve_invoice, document(invoice, "french.txt"), id=run_id("FA-3310"))
-        await app.signal(handle.id, "decision", approval, sender="approver")
+        await reaches(app, handle.id, RunState.WAITING)
+        await app.approve(handle.id, "decision", by="approver", **answer)
         return await handle.result(within="20s"), await handle.state()
 
 
 def test_an_approved_invoice_makes_one_of_each(invoice):
-    outcome, state = decided(invoice, invoice.Approval(approved=True))
+    outcome, state = decided(invoice)
     counts = invoice.world.counts()
     assert outcome.approved
     assert state == "succeeded"
@@ -53,7 +56,7 @@ def test_an_approved_invoice_makes_one_of_each(invoice):
 
 
 def test_a_rejected_invoice_has_its_ticket_cancelled_and_is_not_paid(invoice):
-    outcome, state = decided(invoice, invoice.Approval(approved=False, comment="not ours"))
+    outcome, state = decided(invoice, approved=False, comment="not ours")
     (ticket,) = invoice.world.files.objects("tasks")
     counts = invoice.world.counts()
     assert not outcome.approved

@@ -12,7 +12,8 @@ PROGRAM = '''
 from collections.abc import Awaitable
 from typing import assert_type
 
-from fencepost import Absent, Bound, Call, Found, KeyHeader, Run, SyncCall, compute, effect, model, read, workflow
+from fencepost import Absent, Approval, Bound, Call, Found, KeyHeader, Right, Run, SyncCall
+from fencepost import compute, effect, model, read, workflow
 
 
 async def find(call: Call, name: str, count: int = 1) -> Found[str] | Absent:
@@ -33,6 +34,11 @@ def mail(call: SyncCall, to: str) -> int:
 @read(attempt_timeout="5s")
 async def look(call: Call) -> list[str]:
     return []
+
+
+@read()
+async def allowed(call: Call, right: Right) -> bool:
+    return right.who != "nobody"
 
 
 @compute()
@@ -56,7 +62,11 @@ async def ordering(run: Run, name: str) -> str:
     assert_type(await run.do(spam("free")), bool)
     assert_type(await run.gather(run.do(make("a")), run.do(mail("b"))), tuple[str, int])
     assert_type(await run.race(run.do(add(1, 2)), run.wait("go", int)), tuple[int, int])
-    assert_type(await run.wait("go", bool, allows=make(name)), bool)
+    assert_type(await run.wait("go", bool), bool)
+    approval = assert_type(await run.wait("ok", Approval, allows=make(name), authorise=allowed), Approval)
+    assert_type(await run.do(make(name), approval=approval), str)
+    await run.wait("ok", Approval, allows=make(name), authorise=look)  # wrong: arg-type
+    await run.do(make(name), approval=True)  # wrong: arg-type
     make(1)  # wrong: arg-type
     make(name, weight=2)  # wrong: call-arg
     make()  # wrong: call-arg

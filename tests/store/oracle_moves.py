@@ -56,6 +56,9 @@ RUN = {
     "terminated": ["ready", "compensating"],
 }
 
+APPROVALS = ("wait:ok", "wait:fine")
+"""Few, so that two operations of a run often want the same."""
+
 Maker = Callable[[random.Random, Run, Facts, str], Any]
 
 
@@ -64,9 +67,9 @@ def places(book: Facts, *states: str) -> list[tuple[str, str]]:
 
 
 def new_operation(draw: random.Random, run: Run, book: Facts, name: str) -> NewOperation:
-    return build.new_operation(
-        run, name, item=draw.choice(("", "", "line-1")), state=draw.choice(("reserved", "dispatched"))
-    )
+    state = draw.choice(("reserved", "dispatched"))
+    approval = draw.choice((None, None, *APPROVALS)) if state == "dispatched" else None
+    return build.new_operation(run, name, item=draw.choice(("", "", "line-1")), state=state, approval=approval)
 
 
 def new_attempt(draw: random.Random, run: Run, book: Facts, name: str) -> NewAttempt | None:
@@ -96,7 +99,8 @@ def dispatch_operation(draw: random.Random, run: Run, book: Facts, name: str) ->
         return None
     step, item = draw.choice(places(book, "reserved", "unknown"))
     facts = book["operations"][step, item]
-    return build.dispatch_again(run, facts["state"], facts["count"] + 1, step, item=item)
+    approval = draw.choice((None, None, *APPROVALS))
+    return build.dispatch_again(run, facts["state"], facts["count"] + 1, step, item=item, approval=approval)
 
 
 def succeed(draw: random.Random, run: Run, book: Facts, name: str) -> Succeed | None:
@@ -203,6 +207,7 @@ _WRONG: dict[str, list[Any]] = {
     "wake_at": [build.NOW],
     "generation": [0, 99],
     "closed_at": [build.NOW],
+    "approval": [*APPROVALS],
 }
 
 

@@ -50,6 +50,13 @@ def prove_operation(facts: Facts) -> None:
     require(facts["state"] not in ("dispatched", "unknown", "succeeded") or facts["count"] > 0, "evidence")
     require((facts["count"] == 0) == (facts["first_dispatched_at"] is None), "evidence")
     require(facts["state"] != "failed" or facts["error"] is not None, "evidence")
+    require(facts["approval"] is None or facts["count"] > 0, "evidence")
+
+
+def used_once(book: Facts, place: tuple[str, str], approval: str | None) -> None:
+    """No two operations of a run have used one approval."""
+    others = (facts["approval"] for other, facts in book["operations"].items() if other != place)
+    require(approval is None or approval not in others, "duplicate")
 
 
 def new_operation(book: Facts, move: Any, keys: dict[str, Any]) -> None:
@@ -67,6 +74,7 @@ def new_operation(book: Facts, move: Any, keys: dict[str, Any]) -> None:
         "fingerprint",
         "policy",
         "compensates",
+        "approval",
         "state",
         "error",
         "not_before",
@@ -81,6 +89,7 @@ def new_operation(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     if move.attempts:
         require(None not in (move.lease, move.send_by, move.span_ends_at), "evidence")
     require(place not in book["operations"] and move.key not in keys, "duplicate")
+    used_once(book, place, move.approval)
     book["operations"][place] = facts
     keys[move.key] = (book["no"], *place)
     if move.attempts:
@@ -128,6 +137,8 @@ def dispatch_operation(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     operation = book["operations"].get((move.step, move.item))
     require(operation is not None and operation["state"] == move.expected and book["state"] == move.run_state)
     require(operation["count"] + 1 == move.number)
+    used_once(book, (move.step, move.item), move.approval)
+    operation["approval"] = kept(move.approval, operation["approval"])
     changed(operation, move.at, move.generation, state="dispatched", count=move.number, not_before=None)
     if move.number == 1:
         require(None not in (move.lease, move.send_by, move.span_ends_at), "evidence")

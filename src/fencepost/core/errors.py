@@ -178,6 +178,19 @@ class WaitExpired(FencepostError):
     """A wait's time ran out before its signal came."""
 
 
+class ApprovalRefused(FencepostError):
+    """An approval did not allow the effect that was to use it; nothing was sent.
+
+    `refusal` says why in the words of `core.approval.Refusal`, such as "right lost by approver".
+    """
+
+    def __init__(
+        self, message: str, *, refusal: str = "", hint: str = "", ids: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, ids=ids)
+        self.refusal = refusal
+
+
 # -- what a step's body says of the outside -----------------------------------------------------------------------
 
 

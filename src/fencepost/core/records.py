@@ -87,7 +87,10 @@ class Observation:
 
 @dataclass(slots=True)
 class Operation:
-    """The ledger's record of one logical effect, with its attempts in order."""
+    """The ledger's record of one logical effect, with its attempts in order.
+
+    `approval` is the position of the wait whose answer its dispatch has used.
+    """
 
     run: int
     step: str
@@ -116,6 +119,7 @@ class Operation:
     first_dispatched_at: int | None = None
     budget_from: int = 0
     changed_at: int = 0
+    approval: str | None = None
     attempts: list[Attempt] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
 

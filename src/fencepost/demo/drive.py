@@ -81,8 +81,8 @@ class Drive:
     async def _approve(self) -> None:
         """The approver answers each mail, and only the first about an invoice."""
         for invoice in sorted(mailed(self._files) - self._approved):
-            await self._side.approve(invoice)
-            self._approved.add(invoice)
+            if await self._side.approve(invoice):
+                self._approved.add(invoice)
 
     # -- blows --------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from fencepost.demo.plan import Paper
 from fencepost.demo.tally import payment_of
 from fencepost.runtime import verbs
 from fencepost.runtime.app import App
+from fencepost.runtime.signalling import waits_for_approval
 from fencepost.testing import World, WorldFiles
 
 OPERATOR = "operator"
@@ -43,8 +44,8 @@ class Side(Protocol):
     async def submit(self, paper: Paper) -> None:
         """Let one invoice come in; a clerk types what the machine cannot read."""
 
-    async def approve(self, invoice: str) -> None:
-        """The approver says yes."""
+    async def approve(self, invoice: str) -> bool:
+        """The approver says yes; False: nothing asks for it yet."""
 
     async def attend(self) -> None:
         """Let whoever attends to this side look once; on Fencepost's an operator settles what is held."""
@@ -113,10 +114,13 @@ class Fenced:
             invoice = self._example.Invoice(number=paper.number, **_ON_THE_SCAN)
             await self._app.signal(run, "correction", invoice, id=f"{paper.number} corrected", sender="clerk")
 
-    async def approve(self, invoice: str) -> None:
-        """Signal the decision, under an id, so that a second delivery is the same signal."""
-        yes = self._example.Approval(approved=True)
-        await self._app.signal(run_id(invoice), "decision", yes, id=f"{invoice} decided", sender="approver")
+    async def approve(self, invoice: str) -> bool:
+        """Approve the payment that waits; the mail may have come before the run waits for what it asks."""
+        run = run_id(invoice)
+        if not waits_for_approval(await self._app.show(run), "decision"):
+            return False
+        await self._app.approve(run, "decision", by="approver")
+        return True
 
     async def attend(self) -> None:
         """Settle each payment that is held by what the bank's statement shows, as soon as the statement can tell."""
@@ -183,9 +187,10 @@ class Naive:
         if not paper.is_legible:
             job.write("correction", {"number": paper.number, **_ON_THE_SCAN})
 
-    async def approve(self, invoice: str) -> None:
+    async def approve(self, invoice: str) -> bool:
         """Put the decision beside the job."""
         Job(self._queue / invoice).write("approval", {"approved": True})
+        return True
 
     async def attend(self) -> None:
         """Nobody attends: nothing tells anybody that there is something to decide."""

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from fencepost.core import contract as contracts
+from fencepost.core.approval import call_digest
 from fencepost.core.duration import MINUTE, microseconds
 from fencepost.core.errors import DeclarationError, FencepostError, Misuse, ValueRefused
 from fencepost.core.identity import check_name, digest_text
@@ -52,6 +53,9 @@ class Bound(Generic[R_co]):
 
     __slots__ = ("_fingerprint", "_request", "args", "kwargs", "performed", "step", "watch")
 
+    needs_approval = False
+    """Whether it may be sent only with an approval."""
+
     def __init__(self, step: Step[..., R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.step = step
         self.args = args
@@ -86,6 +90,10 @@ class Bound(Generic[R_co]):
     def version(self) -> int:
         """The step's version."""
         return self.step.version
+
+    def digest(self, run: str, item: str | None = None) -> str:
+        """The name of this exact call in the run with that id: what an approval of it must name."""
+        return call_digest(run, self.step.name, item, self.version, self.fingerprint)
 
     def decode(self, payload: Any) -> R_co:
         """The step's result from its stored text."""

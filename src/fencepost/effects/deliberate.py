@@ -40,8 +40,9 @@ from fencepost.effects.entry import Owner
 from fencepost.effects.failures import error_record
 from fencepost.effects.model import ModelStep
 from fencepost.effects.needs import Record, Sent
-from fencepost.effects.perform import BUDGET_SPENT, Clock, Concluded, Conclusion, Later, Stopped, Superseded
+from fencepost.effects.perform import BUDGET_SPENT, Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.effects.policy import Refused, ask
+from fencepost.effects.ports import Clock
 from fencepost.effects.tally import Tally
 from fencepost.store.api import Answer
 from fencepost.store.moves import Move, MoveStep, OpenStep

@@ -82,10 +82,18 @@ class Entry:
 
     __slots__ = ("contract", "operation", "owner")
 
+    needs_approval = False
+    """Whether an approval is to be checked before anything is sent."""
+
     def __init__(self, operation: Operation, contract: Contract, owner: Owner) -> None:
         self.operation = operation
         self.contract = contract
         self.owner = owner
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the operation has no row in the ledger yet."""
+        return not self.operation.reserved_at
 
     # -- intent ---------------------------------------------------------------------------------------------------
 
@@ -131,6 +139,7 @@ class Entry:
             attempt.lease,
             attempt.send_by,
             attempt.span_ends_at,
+            operation.approval,
         )
         return [dispatched] if attempt.number == 1 else [dispatched, self._insert_attempt(attempt)]
 
@@ -315,7 +324,14 @@ class Entry:
 
     def withdraw(self, now: int) -> list[Move]:
         """Take a reserved operation back: nothing was sent, or every attempt is proved not applied."""
+        if self.is_new:
+            return []  # it was about to be written down
         return [self.move(Event.CANCEL, now, Result(not_before=self.operation.not_before))]
+
+    def refuse(self, error: str, now: int) -> list[Move]:
+        """Give a reserved operation up before anything of it was sent; one without a row gets one, for its error."""
+        moves = self.reserve(now) if self.is_new else []
+        return [*moves, self.move(Event.REFUSE, now, Result(error=error))]
 
     def ask_again(self, now: int) -> MoveOperation:
         """Intend an operation again that was taken back; what it has used of its budget and its pause counts on."""
@@ -390,6 +406,7 @@ class Entry:
             None if attempt is None else attempt.dispatched_at,
             None if attempt is None else attempt.send_by,
             None if attempt is None else attempt.span_ends_at,
+            None if attempt is None else operation.approval,
         )
 
     def _insert_attempt(self, attempt: Attempt) -> NewAttempt:
@@ -419,3 +436,11 @@ class Entry:
         return SettleAttempt(
             run, generation, step, item, attempt.number, expected, name, to, proof.evidence, proof.sends, now
         )
+
+
+class ApprovedEntry(Entry):
+    """The entry of an effect that may be sent only with somebody's approval, which its dispatch uses."""
+
+    __slots__ = ()
+
+    needs_approval = True

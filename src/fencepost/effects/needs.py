@@ -44,6 +44,16 @@ class IssueToken(NamedTuple):
     entry: Entry
 
 
+class Authorise(NamedTuple):
+    """Check the approval under which the operation is to be sent, while nothing of it can have happened.
+
+    Answered None if it may be sent now, the `ErrorRecord` that its workflow is to see if it may not, or a `Conclusion`
+    if nobody can say yet.
+    """
+
+    entry: Entry
+
+
 class RaiseFence(NamedTuple):
     """Push a token to the target; answered None, or with why nothing may be concluded from a look-up."""
 
@@ -85,4 +95,4 @@ class Committed(NamedTuple):
 
 
 LookedUp = Found[Any] | Absent | Inconclusive | Conflicting
-Need = Record | Send | IssueToken | RaiseFence | Ask | Load | Rest
+Need = Record | Send | Authorise | IssueToken | RaiseFence | Ask | Load | Rest

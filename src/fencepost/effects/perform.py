@@ -8,9 +8,9 @@ come back with the conclusion, so that they ride in the commit of whatever happe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from fencepost.core.errors import ErrorRecord, Permanent, ValueRefused
 from fencepost.core.identity import canonical
@@ -35,6 +35,7 @@ from fencepost.effects.entry import Entry, Proof, Result
 from fencepost.effects.failures import error_record
 from fencepost.effects.needs import (
     Ask,
+    Authorise,
     Committed,
     IssueToken,
     Load,
@@ -46,6 +47,7 @@ from fencepost.effects.needs import (
     Send,
     Sent,
 )
+from fencepost.effects.ports import Clock, Delivery, Door
 from fencepost.effects.values import Carried
 from fencepost.store.api import Answer
 from fencepost.store.moves import Move, Observe
@@ -55,47 +57,6 @@ RESULT_MISSING = "result missing"
 
 NOT_COMMITTED = canonical({"kind": "not committed"})
 """The evidence against an atomic attempt: its result would be in the ledger, and can get there no more."""
-
-
-class Door(Protocol):
-    """What `perform` must know of the effect whose operation it leads."""
-
-    def carry_result(self, value: Any) -> Carried:
-        """The canonical text of a result, with its copy; raises `ValueRefused`."""
-
-    def reference_of(self, value: Any) -> str | None:
-        """The remote object's id in a result, where the effect declares one."""
-
-    @property
-    def can_load(self) -> bool:
-        """Whether a result can be read by its reference."""
-
-    @property
-    def is_fenced(self) -> bool:
-        """Whether each attempt carries a token that the target compares."""
-
-
-Delivery = Callable[[str], int | None]
-
-
-class Clock(Protocol):
-    """Where `perform` gets the time and its draws from."""
-
-    def now(self) -> int:
-        """The store's clock, for what is written down."""
-
-    def moment(self, owned_since: int, scope: str) -> Moment:
-        """Now, for decisions.
-
-        The later of the store's clock and its highest stored time; how long ago on the boot-time clock `owned_since`
-        was; and where a key is valid now.
-        """
-
-    def boot_now(self) -> int:
-        """The boot-time clock, in microseconds."""
-
-    def draw(self) -> float:
-        """A draw in [0, 1) for the jitter."""
 
 
 @dataclass(slots=True)
@@ -181,6 +142,10 @@ class Performance:
         """Lead an operation that has no row yet and may go at once: intent and permission are one transition."""
         entry = self.entry
         token: int | None = None
+        if entry.needs_approval:
+            unapproved = yield from self._authorise()
+            if unapproved is not None:
+                return unapproved
         if self.door.is_fenced:
             token = yield IssueToken(entry)
             if token is None:
@@ -217,7 +182,10 @@ class Performance:
                     return (yield from self._recorded())
             if concluded is not None:
                 return concluded
-        self.moves += entry.withdraw(self.clock.now())
+        return self._take_back()
+
+    def _take_back(self) -> Conclusion:
+        self.moves += self.entry.withdraw(self.clock.now())
         return Conclusion(self._flush(), self._seen())
 
     def _is_nobodys(self) -> bool:
@@ -230,6 +198,10 @@ class Performance:
     def _dispatch(self) -> Generator[Need, Any, Conclusion | None]:
         """Send the next attempt; None: not concluded, decide again."""
         entry, token = self.entry, None
+        if entry.needs_approval and entry.operation.state is OperationState.RESERVED:
+            unapproved = yield from self._authorise()
+            if unapproved is not None:
+                return unapproved
         if self.door.is_fenced:
             token = yield IssueToken(entry)
             if token is None:
@@ -239,6 +211,21 @@ class Performance:
         if answer is not Answer.MOVED:
             return Superseded(answer=answer)
         return self._take_in((yield Send(entry, entry.operation.attempts[-1])))
+
+    def _authorise(self) -> Generator[Need, Any, Conclusion | None]:
+        """Have the approval checked that this dispatch would use; None: it allows it now.
+
+        Nothing of the operation can have happened. What may have happened is sent again, under its key, to learn what
+        became of it: refusing that would undo nothing.
+        """
+        answer: ErrorRecord | Conclusion | None = yield Authorise(self.entry)
+        if isinstance(answer, ErrorRecord):
+            now = self.clock.now()
+            self.moves += self.entry.refuse(answer.as_text(), now)
+            return self._raised(answer, now)
+        if answer is not None:
+            answer.moves[:0], answer.observations[:0] = self._flush(), self._seen()
+        return self._take_back() if answer is None and self._is_nobodys() else answer
 
     def _look_up(self, *, raise_fence: bool) -> Generator[Need, Any, Conclusion | None]:
         """Ask the target, under a fresh token raised there first if it compares them (`protocol` C2, C3)."""

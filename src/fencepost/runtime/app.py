@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -22,24 +21,22 @@ from fencepost.core.errors import (
     DeclarationError,
     Misuse,
     RunNotFound,
-    VerbRefused,
 )
 from fencepost.core.guarantee import Blank, blanks
-from fencepost.core.identity import check_name, check_run_id, digest_text
+from fencepost.core.identity import check_name, check_run_id
 from fencepost.core.records import History, Run, Signal
-from fencepost.core.states import RunState, SignalState
+from fencepost.core.states import RunState
 from fencepost.effects.declare import Effect
 from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
 from fencepost.effects.transport import DoorOptions
-from fencepost.effects.values import Door
+from fencepost.runtime import signalling
 from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.operators import Operators
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.starting import Starts
-from fencepost.runtime.taken import require_fit
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.api import NewRun, RunFilter
@@ -270,33 +267,43 @@ class App(Operators):
             VerbRefused: the run does not wait for this any more, or the id came before with another value, or the wait
                 is open and known in this process to take another type.
         """
-        door: Door = Door(Any if value is None else type(value), where=f"signal {name}")
-        payload = door.encode(value)
-        store = self.host.store
-        wanted = Signal(
-            id=id or secrets.token_hex(16),
-            name=check_name(name, what="signal name"),
-            payload=payload,
-            state=SignalState.KEPT,
-            sent_at=store.now(),
-            sender=sender,
-            fingerprint=digest_text(payload.encode()),
-        )
-        kept = await asyncio.to_thread(self._keep_signal, run_id, wanted)
-        self._wake()
-        if kept.state is SignalState.REFUSED:
-            raise VerbRefused(f"signal {name!r} is refused: {kept.reason}", ids={"run": run_id, "signal": kept.id})
-        if kept.fingerprint != wanted.fingerprint or kept.name != wanted.name:
-            raise VerbRefused(
-                f"signal id {kept.id!r} came before with another name or value", ids={"run": run_id, "signal": kept.id}
-            )
-        return kept
+        return await self._sent(signalling.send, run_id, name, value, id=id, sender=sender)
 
-    def _keep_signal(self, run_id: str, signal: Signal) -> Signal:
-        run = self.store.find(self.namespace, run_id)
-        if run is not None and (run.workflow, run.workflow_version) in self.workflows:
-            require_fit(self.store.load(run.no), signal)
-        return self.store.signal(self.namespace, run_id, signal)
+    async def approve(
+        self,
+        run_id: str,
+        name: str,
+        *,
+        by: str,
+        approved: bool = True,
+        comment: str = "",
+        digest: str | None = None,
+        id: str | None = None,
+    ) -> Signal:
+        """Answer a run that waits for an approval of one exact call; what becomes of it is as for a signal.
+
+        Args:
+            run_id: of the run.
+            name: of the wait.
+            by: who answers; this person's right is asked for when the approval is used.
+            approved: whether the call is allowed.
+            comment: kept with the answer, and its reason in the audit.
+            digest: of the call that the person was shown: the answer is refused if another one waits. If not given, of
+                what waits now. An answer that comes before its wait must give it: `effect(...).digest(run_id, item)`.
+            id: of the signal; if not given, the same answer by the same person to the same wait counts once.
+
+        Raises:
+            VerbRefused: nothing waits for it, another call waits than was shown, or the person has answered otherwise.
+            RunNotFound: no run has this id.
+        """
+        return await self._sent(
+            signalling.approve, run_id, name, by=by, approved=approved, comment=comment, digest=digest, id=id
+        )
+
+    async def _sent(self, how: Callable[..., Signal], *args: Any, **kwargs: Any) -> Signal:
+        kept = await asyncio.to_thread(how, self, *args, **kwargs)
+        self._wake()
+        return kept
 
     # -- reading --------------------------------------------------------------------------------------------------
 

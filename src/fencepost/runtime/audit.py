@@ -6,7 +6,10 @@ Rows are chained by hash when they are stored. What a verb does is in `verbs`.
 from __future__ import annotations
 
 from fencepost.core.identity import canonical
-from fencepost.core.records import Audit, History, Operation, Run
+from fencepost.core.records import Audit, History, Operation, Run, Signal
+
+SIGNAL = "signal"
+NOBODY = "a sender without a name"
 
 
 def summary(run: Run, operation: Operation | None = None, *, override: bool = False) -> str:
@@ -44,3 +47,14 @@ def row(
         step=step,
         item=item,
     )
+
+
+def of_signal(
+    history: History, signal: Signal, reason: str, now: int, *, verb: str = SIGNAL, outcome: str = "refused"
+) -> Audit:  # fmt: skip
+    """The audit row of a signal: what became of it, and why; the wait's name stands for the step."""
+    same = summary(history.run)
+    return row(
+        history, verb=verb, by=signal.sender or NOBODY, reason=reason, now=now, before=same, after=same,
+        step=signal.name, outcome=outcome,
+    )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from fencepost.core.errors import StepFailed, WaitExpired
+from fencepost.core.errors import ApprovalRefused, StepFailed, WaitExpired
 from fencepost.effects.failures import error_record
 
 
@@ -31,6 +31,6 @@ def _positions(error: BaseException | None) -> Iterator[str]:
     """Also of a gather's other branches, and of what an error of the user's own was raised from."""
     while error is not None:
         for one in (error, *getattr(error, "others", ())):
-            if isinstance(one, StepFailed | WaitExpired) and "step" in one.ids:
+            if isinstance(one, StepFailed | WaitExpired | ApprovalRefused) and "step" in one.ids:
                 yield one.ids["step"]
         error = error.__cause__

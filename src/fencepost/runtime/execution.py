@@ -17,19 +17,20 @@ from fencepost.core.asks import Ask, CompensateAsk, Completion, Held, SleepAsk, 
 from fencepost.core.driver import Driver
 from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
-from fencepost.core.records import History, Operation
+from fencepost.core.records import Audit, History, Operation
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState, StepState
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import work_out
 from fencepost.effects.entry import Entry, Owner
-from fencepost.effects.perform import Concluded, Conclusion, Delivery, Later, Stopped, Superseded, perform
+from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded, perform
+from fencepost.effects.ports import Delivery
 from fencepost.runtime.alarms import Alarms
 from fencepost.runtime.blocked import Blocked
 from fencepost.runtime.closing import close
 from fencepost.runtime.compensating import compensate
 from fencepost.runtime.fate import Fate
 from fencepost.runtime.guard import Driving
-from fencepost.runtime.intent import known_entry, new_entry, refused_by_policy
+from fencepost.runtime.intent import intended, supposed_lost
 from fencepost.runtime.lanes import Lanes
 from fencepost.runtime.leftovers import contract_of, lead_leftover
 from fencepost.runtime.performing import REST, Hands
@@ -57,8 +58,9 @@ class Execution:
         self.owner = Owner(host.lease.id, history.run.generation, history.run.state.value)
         self._hands = Hands(host, self)
         self.operations: dict[str, Operation] = {one.position: one for one in history.operations}
-        self.positions = Positions(history, self.owner)
         self.moves: list[Move] = []
+        self.audits: list[Audit] = []
+        self.positions = Positions(history, self.owner, self.audits)
         self.observations: list[Observe] = []
         self.open: dict[str, Entry] = {
             position: Entry(operation, contract_of(self, operation), self.owner)
@@ -275,14 +277,8 @@ class Execution:
             self._blocked.add(ask)
             return None
         try:
-            operation = self.operations.get(ask.position)
-            if operation is None:
-                entry = new_entry(self, ask, bound)
-                self.operations[ask.position] = entry.operation
-                refusal = refused_by_policy(self, entry, bound)
-            else:
-                entry, refusal = known_entry(self, bound, operation), None
-            conclusion = refusal or await self.lead(entry, bound, self._number_for, new=operation is None)
+            entry, refusal = intended(self, ask, bound)
+            conclusion = refusal or await self.lead(entry, bound, self._number_for, new=entry.is_new)
         except StoreUnavailable:
             raise  # our own ledger is no reason to ask a person
         except FencepostError as error:
@@ -295,7 +291,7 @@ class Execution:
         operation, effect = entry.operation, bound.effect
         position = operation.position
         if self.host.lost_time is not None and not operation.attempts:
-            new = self._suppose_lost(entry, new=new)
+            new = supposed_lost(self, entry, new=new)
         while position in self._led:  # noqa: ASYNC110 - rare, and an event for each step would cost all of them
             await asyncio.sleep(REST)
         scope = operation.scope if new else self.host.scope_of(effect)
@@ -308,19 +304,11 @@ class Execution:
             conclusion = await self._hands.lead(needs, bound)
         finally:
             self._led.discard(position)
-        if operation.state in FINAL_OPERATION_STATES:
+        if operation.state in FINAL_OPERATION_STATES or entry.is_new:
             self.open.pop(position, None)
+        if entry.is_new:
+            del self.operations[position]  # its approval could not be checked yet: nothing of it is in the ledger
         return conclusion
-
-    def _suppose_lost(self, entry: Entry, *, new: bool) -> bool:
-        """Treat a first dispatch as one that may have been made in a lost time; whether it has no row even so."""
-        lost = self.host.lost_time = self.host.open_epoch()
-        if lost is None or entry.operation.state in FINAL_OPERATION_STATES:
-            return new
-        moves, seen = entry.suppose_lost(lost, self.host.now(), new=new)
-        self.moves += moves
-        self.observations += seen
-        return False
 
     async def _work_out(self, ask: StepAsk, bound: Bound[Any]) -> StepAsk | CompensateAsk | None:
         step = self.positions.steps.get(ask.position)
@@ -403,6 +391,14 @@ class Execution:
         """The longest attempt timeout of the steps that run now, in microseconds."""
         return max(max((entry.contract.timeout for entry in self.open.values()), default=0), *self.bodies.values(), 0)
 
+    def is_withdrawn(self, position: str) -> bool:
+        """Whether no branch of the workflow waits for the answer at this position any more."""
+        return position in self._withdrawn
+
+    def may_begin(self, ask: StepAsk) -> bool:
+        """Whether this effect may be sent now, if nothing of it was sent before."""
+        return not self.is_over() and not self._blocked.must_wait(ask)
+
     def is_over(self) -> bool:
         """Whether nothing new may begin: refused, stopped for a person, lost, changed, or this worker stops."""
         return (
@@ -447,4 +443,7 @@ class Execution:
             self.observations + observations if self.observations else observations,
         )
         self.moves, self.observations = [], []
+        if self.audits:
+            group.audits = tuple(self.audits)
+            self.audits.clear()
         return group

@@ -69,7 +69,7 @@ class Host:
         return epoch if epoch is not None and epoch.is_open else None
 
     def moment(self, owned_since: int, scope: str) -> Moment:
-        """Now, for decisions; see `effects.perform.Clock`."""
+        """Now, for decisions; see `effects.ports.Clock`."""
         return Moment(self.store.latest(), boot_now() - owned_since, scope)
 
     def scope_of(self, effect: Effect[..., Any]) -> str:

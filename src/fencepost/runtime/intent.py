@@ -12,12 +12,13 @@ from fencepost.core.errors import ErrorRecord, HistoryMismatch, Permanent
 from fencepost.core.identity import KEY_SCHEME, operation_key
 from fencepost.core.records import Operation, Run
 from fencepost.core.refusal import PIN
-from fencepost.core.states import OperationState
+from fencepost.core.states import FINAL_OPERATION_STATES, OperationState
 from fencepost.core.transitions import OperationEvent
 from fencepost.effects.declare import Bound
-from fencepost.effects.entry import Entry, Result
+from fencepost.effects.entry import ApprovedEntry, Entry, Result
 from fencepost.effects.perform import Concluded
 from fencepost.effects.policy import ask as ask_policy
+from fencepost.runtime.permitting import require_same_terms
 
 if TYPE_CHECKING:
     from fencepost.core.asks import StepAsk
@@ -42,7 +43,7 @@ def new_operation(run: Run, bound: Bound[Any], *, step: str, item: str | None, s
         reserved_at=0,
         scope=scope,
     )
-    return Entry(operation, effect.contract, owner)
+    return (ApprovedEntry if bound.needs_approval else Entry)(operation, effect.contract, owner)
 
 
 def new_entry(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> Entry:
@@ -52,6 +53,16 @@ def new_entry(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> Entry:
     return new_operation(run, bound, step=ask.name, item=ask.item, scope=scope, owner=execution.owner)
 
 
+def intended(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> tuple[Entry, Concluded | None]:
+    """The entry of an effect that the workflow asks for, and how it has ended if its policy refuses it."""
+    operation = execution.operations.get(ask.position)
+    if operation is not None:
+        return known_entry(execution, bound, operation), None
+    entry = new_entry(execution, ask, bound)
+    execution.operations[ask.position] = entry.operation
+    return entry, refused_by_policy(execution, entry, bound)
+
+
 def known_entry(execution: Execution, bound: Bound[Any], operation: Operation) -> Entry:
     """The entry of an effect that has a row. What every attempt sends is the stored request, never the code's own.
 
@@ -59,11 +70,13 @@ def known_entry(execution: Execution, bound: Bound[Any], operation: Operation) -
     of it is on its way, so it goes as a new one would, under its key and with what is left of its budget.
 
     Raises:
-        HistoryMismatch: it was taken back under another version of its contract, which its key is made from.
+        HistoryMismatch: it was taken back under another version of its contract, which its key is made from, or begun
+            with an approval that the code does not pass any more.
     """
     effect = bound.effect
     bound.args, bound.kwargs = effect.arguments.decode(operation.request)
-    entry = Entry(operation, effect.contract, execution.owner)
+    require_same_terms(operation, needs_approval=bound.needs_approval)
+    entry = (ApprovedEntry if bound.needs_approval else Entry)(operation, effect.contract, execution.owner)
     if operation.state is OperationState.CANCELLED:
         if operation.contract_version != effect.version:
             raise HistoryMismatch(
@@ -74,6 +87,17 @@ def known_entry(execution: Execution, bound: Bound[Any], operation: Operation) -
             )
         execution.moves.append(entry.ask_again(execution.host.now()))
     return entry
+
+
+def supposed_lost(execution: Execution, entry: Entry, *, new: bool) -> bool:
+    """Treat a first dispatch as one that may have been made in a lost time; whether it has no row even so."""
+    lost = execution.host.lost_time = execution.host.open_epoch()
+    if lost is None or entry.operation.state in FINAL_OPERATION_STATES:
+        return new
+    moves, seen = entry.suppose_lost(lost, execution.host.now(), new=new)
+    execution.moves += moves
+    execution.observations += seen
+    return False
 
 
 def refused_by_policy(execution: Execution, entry: Entry, bound: Bound[Any]) -> Concluded | None:

@@ -24,10 +24,24 @@ from fencepost.effects.call import Attempting, Site
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import RunBody
-from fencepost.effects.needs import Ask, IssueToken, Load, LookedUp, Need, RaiseFence, Record, Rest, Send, Sent
+from fencepost.effects.needs import (
+    Ask,
+    Authorise,
+    IssueToken,
+    Load,
+    LookedUp,
+    Need,
+    RaiseFence,
+    Record,
+    Rest,
+    Send,
+    Sent,
+)
 from fencepost.effects.perform import Conclusion
 from fencepost.effects.sending import load_async, look_up_async, raise_async, run_async
 from fencepost.runtime.late import Report, take_in
+from fencepost.runtime.permitting import check
+from fencepost.runtime.waiting import Approved
 from fencepost.store.api import Answer, Group
 from fencepost.store.moves import Observe
 from fencepost.store.ticket import Ticket
@@ -82,8 +96,13 @@ class Hands:
             else:
                 answer = await self._meet(need, bound)
 
-    async def _meet(self, need: IssueToken | RaiseFence | Ask | Load | Rest | RunBody, bound: Bound[Any]) -> Any:
+    async def _meet(
+        self, need: Authorise | IssueToken | RaiseFence | Ask | Load | Rest | RunBody, bound: Bound[Any]
+    ) -> Any:
         """What is needed more rarely than a permission and a send."""
+        if isinstance(need, Authorise):
+            assert isinstance(bound, Approved), "only an approved call needs its approval checked"
+            return await check(self._execution, self, bound, need.entry)
         if isinstance(need, IssueToken):
             return await self._issue_token(bound)
         if isinstance(need, RaiseFence):

@@ -13,24 +13,29 @@ from fencepost.core.asks import Ask, CompensateAsk, Completion, SleepAsk, WaitAs
 from fencepost.core.errors import ValueRefused
 from fencepost.core.identity import canonical
 from fencepost.core.position import CANCEL
-from fencepost.core.records import History, Run, Signal, Step
+from fencepost.core.records import Audit, History, Run, Signal, Step
 from fencepost.core.states import SignalState, StepState
 from fencepost.core.transitions import SIGNAL, STEP, SignalEvent, StepEvent
-from fencepost.core.waits import Expired, Satisfied, due, refusal, wake_at
+from fencepost.core.waits import Expired, Satisfied, due, misfits, refusal, wake_at
 from fencepost.effects.entry import Owner
-from fencepost.runtime.run import EXPIRED, WaitSpec
-from fencepost.runtime.taken import described
+from fencepost.runtime import audit
+from fencepost.runtime.run import EXPIRED
+from fencepost.runtime.waiting import WaitSpec
 from fencepost.store.moves import Move, MoveSignal, MoveStep, OpenStep
 
 
 class Positions:
     """The positions of one run that are not effects, by name."""
 
-    def __init__(self, history: History, owner: Owner) -> None:
+    def __init__(self, history: History, owner: Owner, audits: list[Audit]) -> None:
+        self._history = history
+        self._audits = audits
         self._run = history.run.no
         self._owner = owner
         self._signals = history.signals
         self._specs: dict[str, WaitSpec[object]] = {}
+        self._digests: dict[str, str] = {}
+        """The calls that waits for an approval allow, by the wait's position."""
         self._moves: list[Move] = []
         self._waited_for: dict[str, Step] = {}
         """The open waits and sleeps that the workflow has asked for in this life."""
@@ -62,11 +67,11 @@ class Positions:
             spec = ask.spec
             assert isinstance(spec, WaitSpec), "the facade hands in its own specs"
             self._specs[ask.position] = spec
+            if spec.allows is not None:
+                self._digests[ask.position] = spec.allows
             if ask.position not in self.steps:
-                said = {"within": spec.within, "allows": spec.allows, "many": spec.many, "takes": described(spec.kind)}
-                detail = canonical(said)
                 due_at = None if spec.within is None else now + spec.within
-                self._open(_step(ask, now, detail=detail, due_at=due_at))
+                self._open(_step(ask, now, detail=spec.detail(), due_at=due_at, request=spec.request))
         elif isinstance(ask, SleepAsk) and ask.position not in self.steps:
             self._open(_step(ask, now, due_at=ask.until))
         step = self.steps[ask.position]
@@ -83,8 +88,8 @@ class Positions:
         self._moves.append(
             OpenStep(
                 self._run, self._owner.generation, step.position, step.kind, step.name, step.fingerprint, step.version,
-                step.state.value, None, step.detail, step.result, None, step.delivered, step.due_at, step.opened_at,
-                step.closed_at,
+                step.state.value, step.request, step.detail, step.result, None, step.delivered, step.due_at,
+                step.opened_at, step.closed_at,
             )
         )  # fmt: skip
 
@@ -121,7 +126,10 @@ class Positions:
 
     def next_due(self, now: int, number: int) -> Completion | None:
         """Close the first wait or sleep that is due, as the `number`-th delivery; None when none is."""
-        for closing in due(self._waited_for.values(), self._signals, now=now):
+        if self._digests:
+            for signal, why in misfits(self._waited_for.values(), self._signals, self._digests):
+                self._move_signal(signal, SignalEvent.REFUSE, why, None, now)
+        for closing in due(self._waited_for.values(), self._signals, now=now, digests=self._digests):
             step = self.steps[closing.position]
             if isinstance(closing, Satisfied) and not self._readable(closing.position, closing.signal, now):
                 continue
@@ -130,9 +138,10 @@ class Positions:
 
     def _close(self, step: Step, closing: Satisfied | Expired, now: int, number: int) -> Completion:
         if isinstance(closing, Satisfied):
+            result = self._specs[step.position].result_of(closing.signal)
             self._move_signal(closing.signal, SignalEvent.APPLY, None, step.position, now)
-            self._move(step, StepEvent.FINISH, now, result=closing.signal.payload, delivered=number)
-            return Completion(step.position, closing.signal.payload, None, now)
+            self._move(step, StepEvent.FINISH, now, result=result, delivered=number)
+            return Completion(step.position, result, None, now)
         if step.kind == "sleep":
             self._move(step, StepEvent.FINISH, now, result="null", delivered=number)
             return Completion(step.position, None, None, now)
@@ -142,7 +151,8 @@ class Positions:
     def _readable(self, position: str, signal: Signal, now: int) -> bool:
         """Whether the signal has the declared type; one that has not is refused, and the wait stays open."""
         try:
-            self._specs[position].decode(signal.payload)
+            spec = self._specs[position]
+            spec.decode(spec.result_of(signal))
         except ValueRefused as error:
             self._move_signal(signal, SignalEvent.REFUSE, str(error), None, now)
             return False
@@ -194,6 +204,8 @@ class Positions:
         expected = signal.state
         signal.state = SIGNAL.after(expected, event)
         signal.reason, signal.position, signal.closed_at = reason, position, now
+        if reason is not None:
+            self._audits.append(audit.of_signal(self._history, signal, reason, now))
         self._moves.append(
             MoveSignal(
                 self._run, self._owner.generation, signal.id, expected.value, event.value, signal.state.value,
@@ -202,7 +214,9 @@ class Positions:
         )  # fmt: skip
 
 
-def _step(ask: Ask, now: int, *, detail: str | None = None, due_at: int | None = None) -> Step:
+def _step(
+    ask: Ask, now: int, *, detail: str | None = None, due_at: int | None = None, request: str | None = None
+) -> Step:
     return Step(
         ask.position,
         ask.kind,
@@ -211,6 +225,7 @@ def _step(ask: Ask, now: int, *, detail: str | None = None, due_at: int | None =
         StepState.OPEN,
         now,
         ask.version,
+        request,
         detail=detail,
         due_at=due_at,
     )

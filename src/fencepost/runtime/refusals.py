@@ -68,12 +68,12 @@ class Refusals:
         """
         while self._refused:
             with _first_of(self._refused) as group:
-                results = Group(group.run, group.generation, results_in(group))
+                results = Group(group.run, group.generation, results_in(group), audits=group.audits)
                 if answer is Answer.STALE or await journal.submit(results) is not Answer.MOVED:
                     await _report(group, store, contract_of)
         while self._unsent:
             with _first_of(self._unsent) as group:
-                results = Group(group.run, group.generation, results_in(group), group.observations)
+                results = Group(group.run, group.generation, results_in(group), group.observations, audits=group.audits)
                 if await journal.submit(results) is not Answer.MOVED:
                     await _report(group, store, contract_of)
 

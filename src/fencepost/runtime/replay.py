@@ -16,12 +16,15 @@ from fencepost.runtime.report import CompensationReport
 OPERATORS = "operator:"
 """How positions begin that an operator's verb added, and not the workflow's code."""
 
+AUTHORISE = "authorise:"
+"""How positions begin at which a right was asked for when an approval was used: nor did these."""
+
 
 def recorded(history: History) -> dict[str, Recorded]:
     """What the ledger holds at each position that the workflow's code asked for."""
     found = {}
     for step in history.steps:
-        if step.kind != "cancel" and not step.position.startswith(OPERATORS):
+        if step.kind != "cancel" and not step.position.startswith((OPERATORS, AUTHORISE)):
             found[step.position] = Recorded(step.kind, step.name, step.fingerprint, step.version, _is_final(step))
     for operation in history.operations:
         if operation.compensates is None:

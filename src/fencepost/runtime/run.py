@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fencepost.core.duration import SECOND, microseconds
-from fencepost.core.errors import CompensationIncomplete, ErrorRecord, Misuse, StepFailed, WaitExpired
-from fencepost.core.identity import canonical, check_name, digest_text
-from fencepost.effects.declare import Bound
-from fencepost.effects.values import Door
+from fencepost.core.errors import ApprovalRefused, CompensationIncomplete, ErrorRecord, Misuse, StepFailed, WaitExpired
+from fencepost.core.identity import check_name
+from fencepost.effects.declare import Bound, Step
 from fencepost.runtime.report import CompensationReport
+from fencepost.runtime.waiting import Granted, approved, wait_spec
 
 if TYPE_CHECKING:
     import uuid as uuids
 
+    from fencepost.core.approval import Approval, Right
     from fencepost.core.draws import Draws
     from fencepost.core.driver import Driver
 
@@ -30,41 +31,15 @@ T = TypeVar("T")
 Duration = str | timedelta
 
 
-class WaitSpec(Generic[R]):
-    """What a wait accepts: the type of its signals, how long, and the digest of the call that it allows."""
-
-    __slots__ = ("allows", "door", "fingerprint", "kind", "many", "name", "within")
-
-    def __init__(
-        self,
-        name: str,
-        kind: type[R],
-        *,
-        within: int | None,
-        allows: str | None,
-        many: bool,
-    ) -> None:
-        self.name = name
-        self.kind = kind
-        self.door = Door(kind, where=f"signal {name}")
-        self.within = within
-        self.allows = allows
-        self.many = many
-        self.fingerprint = digest_text(canonical([name, within, allows, many]).encode())
-
-    def decode(self, payload: str) -> R:
-        """The signal's value. Raises `ValueRefused` for one of another type."""
-        return self.door.decode(payload)  # type: ignore[no-any-return]  # the door reads R
-
-
 class Run:
     """The run as its workflow sees it."""
 
-    __slots__ = ("_driver", "_principal", "id")
+    __slots__ = ("_driver", "_granted", "_principal", "id")
 
     def __init__(self, driver: Driver, principal: str | None) -> None:
         self._driver = driver
         self._principal = principal
+        self._granted: Granted = {}
         self.id = driver.run_id
         """The run's id."""
 
@@ -73,14 +48,16 @@ class Run:
         """On whose behalf the run acts."""
         return self._principal
 
-    def do(self, bound: Bound[R], *, item: str | None = None) -> Awaitable[R]:
+    def do(self, bound: Bound[R], *, item: str | None = None, approval: Approval | None = None) -> Awaitable[R]:
         """Perform a step and return its result.
 
         `item` tells repetitions of one effect apart (`item=line.id`): met again with the same item and parameters it
-        returns the recorded result.
+        returns the recorded result. `approval` is what `run.wait(name, Approval, allows=...)` returned for this very
+        effect, item and arguments: it is checked just before the effect is sent, and used by it.
 
         Raises:
             StepFailed: the step failed for good, proved not to have happened.
+            ApprovalRefused: the approval does not allow it, `refusal` says why; nothing was sent.
         """
         if not isinstance(bound, Bound):
             raise Misuse(
@@ -90,6 +67,8 @@ class Run:
         step = bound.step
         if item is not None:
             item = check_name(item, what="item")
+        if approval is not None:
+            return _approving(self._driver.do(step.kind, step.name, item, approved(bound, approval, self._granted)))
         return self._driver.do(step.kind, step.name, item, bound)
 
     def wait(
@@ -98,22 +77,28 @@ class Run:
         kind: type[R],
         *,
         within: Duration | None = None,
-        allows: Bound[Any] | None = None,
         many: bool = False,
+        allows: Bound[Any] | None = None,
+        item: str | None = None,
+        authorise: Step[[Right], bool] | None = None,
+        valid_for: Duration | None = None,
     ) -> Awaitable[R]:
         """Wait for a signal of that name and return its value, of type `kind`.
 
-        A signal that came before is taken at once. `allows` binds the answer to the digest of one call.
+        A signal that came before is taken at once. `many`: the name may be waited for again.
+
+        With `Approval` as the type, a person's answer to one exact call is waited for. `allows` is that call, an effect
+        with its arguments, and `item` the item with which it will be done; `authorise` a read `(call, right) -> bool`,
+        asked when the approval is used whether the approver and the run's principal may still have this done;
+        `valid_for` how long after it was given it may be used.
 
         Raises:
             WaitExpired: nothing came `within` that time.
         """
-        allowed = None
-        if allows is not None:
-            allows.performed = True
-            allowed = allows.fingerprint
-        limit = None if within is None else microseconds(within, what="within")
-        spec = WaitSpec(check_name(name, what="signal name"), kind, within=limit, allows=allowed, many=many)
+        spec = wait_spec(
+            self._granted, self.id, name, kind, within=within, many=many, allows=allows, item=item,
+            authorise=authorise, valid_for=valid_for,
+        )  # fmt: skip
         return _expiring(self._driver.wait(name, spec), name)
 
     def sleep(self, duration: Duration) -> Awaitable[None]:
@@ -168,6 +153,16 @@ async def _expiring(wait: Awaitable[R], name: str) -> R:
         raise
 
 
+async def _approving(effect: Awaitable[R]) -> R:
+    try:
+        return await effect
+    except StepFailed as error:
+        if error.record.class_name == UNAPPROVED:
+            refusal, _, _ = error.record.message.partition(":")
+            raise ApprovalRefused(error.record.message, refusal=refusal, ids=error.ids) from None
+        raise
+
+
 async def _complete(compensation: Awaitable[CompensationReport]) -> CompensationReport:
     report = await compensation
     if not report.complete:
@@ -176,3 +171,4 @@ async def _complete(compensation: Awaitable[CompensationReport]) -> Compensation
 
 
 EXPIRED = ErrorRecord.of(WaitExpired, "the wait's time is over")
+UNAPPROVED = ErrorRecord.of(ApprovalRefused, "").class_name

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from fencepost.core.approval import digest_waited_for, misfit
 from fencepost.core.errors import ValueRefused, VerbRefused
 from fencepost.core.identity import canonical, digest_text
 from fencepost.core.states import SignalState, StepState
@@ -41,16 +42,19 @@ def _described(kind: Any) -> str | None:
     return f"{kind.__module__}:{kind.__qualname__}:{digest_text(form.encode())}"
 
 
-def require_fit(history: History, signal: Signal) -> None:
+def require_fit(history: History, signal: Signal, *, by_type: bool) -> None:
     """Raise `VerbRefused` for a signal of a type that none of the waits which are open for it can take.
 
-    One that came before is not judged again, and one that stands behind another may be for a later wait.
+    One that came before is not judged again, and one that stands behind another may be for a later wait; not so an
+    approval, which names its call. `by_type`: the sender's app knows the workflow, so that types can be compared; an
+    approval is judged without any code.
     """
     waits = [one for one in history.steps if _is_open_for(one, signal.name)]
+    are_approvals = all(digest_waited_for(one) for one in waits)
     kept = [one for one in history.signals if one.name == signal.name and one.state is SignalState.KEPT]
-    if not waits or kept or any(one.id == signal.id for one in history.signals):
+    if not waits or (kept and not are_approvals) or any(one.id == signal.id for one in history.signals):
         return
-    misfits = [_misfit(wait, signal) for wait in waits]
+    misfits = [_misfit(wait, signal, by_type=by_type) for wait in waits]
     if all(misfits):
         raise VerbRefused(
             f"signal {signal.name!r} is refused: {misfits[0]}",
@@ -63,9 +67,12 @@ def _is_open_for(step: Step, name: str) -> bool:
     return step.kind == "wait" and step.name == name and step.state is StepState.OPEN
 
 
-def _misfit(wait: Step, signal: Signal) -> str | None:
+def _misfit(wait: Step, signal: Signal, *, by_type: bool) -> str | None:
     """Why the wait cannot take it; None if it can, or nobody here can tell."""
-    takes = json.loads(wait.detail or "{}").get("takes")
+    digest = digest_waited_for(wait)
+    if digest is not None:
+        return misfit(digest, signal)
+    takes = json.loads(wait.detail or "{}").get("takes") if by_type else None
     kind = _found(takes) if isinstance(takes, str) else None
     if kind is None or described(kind) != takes:
         return None

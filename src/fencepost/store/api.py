@@ -43,7 +43,8 @@ class Group:
 
     `observations` are appended whatever becomes of the moves. When the moves are refused, `if_refused` is appended too,
     and the evidence of every attempt that they settle, as an observation that is not current: a stale owner's report
-    is kept although its authority is gone.
+    is kept although its authority is gone. `audits` are appended with the moves, or not at all: what their owner has
+    refused.
     """
 
     run: int
@@ -51,6 +52,7 @@ class Group:
     moves: list[Move] = field(default_factory=list)
     observations: list[Observe] = field(default_factory=list)
     if_refused: list[Observe] = field(default_factory=list)
+    audits: Sequence[Audit] = ()
 
 
 class NewRun(NamedTuple):
@@ -108,6 +110,9 @@ class Prepared(Protocol):
     def watched(self) -> int | None:
         """After `StoreBusy`: the file descriptor on which the answer will come; None: only patience helps."""
 
+
+Audited = Callable[[Run, Signal], Audit | None]
+"""The audit row of a signal, as it was stored for its run; None: it needs none."""
 
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
 
@@ -189,11 +194,12 @@ class Store(Protocol):
     def issue_token(self, run: int, generation: int, resource: str) -> int | None:
         """The next token of a resource, above all that were issued; None when another generation owns the run."""
 
-    def signal(self, namespace: str, run_id: str, signal: Signal) -> Signal:
+    def signal(self, namespace: str, run_id: str, signal: Signal, audit: Audited | None = None) -> Signal:
         """Store a signal and wake its run if it waits, or return the one that has this id already.
 
         A run that has ended, or whose one wait of this name is over, refuses it: the stored signal says so. A wait
-        that takes many has `"many": true` in its detail. Raises `RunNotFound`.
+        that takes many has `"many": true` in its detail. What `audit` makes of a signal that is new is appended in the
+        same commit. Raises `RunNotFound`.
         """
 
     def signalled(self, lease: str) -> list[int]:

@@ -2,7 +2,8 @@
 
 The hash covers every field of the row and the hash of the row before. It does not protect against somebody who
 rewrites the whole chain, or cuts off its end: an *anchor*, the number and hash of the newest row, kept elsewhere, does.
-Reading and appending rows is `walk`'s matter and `verbs`'s; what is said about a break, the command line's.
+Locking the chain, and the transaction in which a row is appended, are its caller's; reading rows is `walk`'s matter,
+and what is said about a break the command line's.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from fencepost.core.errors import Misuse
 from fencepost.core.records import Audit
 
+if TYPE_CHECKING:
+    from fencepost.store.statements import Statements
+
+_STORED = tuple(field.name for field in fields(Audit) if field.name != "no")
 _COVERED = sorted(field.name for field in fields(Audit) if field.name not in ("no", "hash"))
 
 
@@ -82,6 +88,14 @@ def chained(row: Audit, *, previous: str) -> Audit:
     """The row with the hash of the row before it ("" for the first) and its own."""
     row = replace(row, previous=previous)
     return replace(row, hash=_digest(row))
+
+
+def append(statements: Statements, row: Audit) -> Audit:
+    """Chain the row to the last one and insert it; nobody else may append until the transaction is over."""
+    last = statements.execute("last_audit_hash")
+    row = chained(row, previous=last[0][0] if last else "")
+    row.no = statements.execute("add_audit", **{name: getattr(row, name) for name in _STORED})[0][0]
+    return row
 
 
 def verify(

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from fencepost.core.errors import ValueRefused
-from fencepost.core.records import REPLY
+from fencepost.core.records import REPLY, Audit
 from fencepost.store.api import Answer, Group, Started
 from fencepost.store.moves import (
     SETTLING,
@@ -141,6 +141,14 @@ def in_kinds(groups: Sequence[Group], *, at_once: bool = False) -> tuple[list[li
         return buckets, []
     kept = [[move for move in bucket if move.run not in apart] for bucket in buckets]
     return kept, [group for group in groups if group.run in apart]
+
+
+def audits(groups: Sequence[Group], answers: Sequence[Outcome]) -> list[Audit]:
+    """The audit rows of the groups that moved; `answers` begin with theirs, in their order."""
+    return [
+        row for place, group in enumerate(groups) if group.audits and answers[place] is Answer.MOVED
+        for row in group.audits
+    ]  # fmt: skip
 
 
 def reports(group: Group) -> list[Observe]:

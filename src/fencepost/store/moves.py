@@ -16,7 +16,7 @@ class NewOperation(NamedTuple):
     """Insert an operation, `reserved` or at once `dispatched`. Guard: generation and state of the run.
 
     `attempts` is 0 or 1. With 1 the row holds the first attempt: `token`, `lease` and the three instants are its own,
-    else they are None.
+    else they are None. `approval` is the position of the wait whose answer allows the dispatch, and is used by it.
     """
 
     run: int
@@ -43,6 +43,7 @@ class NewOperation(NamedTuple):
     dispatched_at: int | None = None
     send_by: int | None = None
     span_ends_at: int | None = None
+    approval: str | None = None
 
 
 class NewAttempt(NamedTuple):
@@ -120,7 +121,8 @@ class Succeed(NamedTuple):
 class DispatchOperation(NamedTuple):
     """Lead an operation from reserved or unknown to dispatched. Guard: also the run's state.
 
-    Number 1 writes the first attempt into the operation's row; a later one needs a `NewAttempt` beside it.
+    Number 1 writes the first attempt into the operation's row; a later one needs a `NewAttempt` beside it. `approval`
+    as in `NewOperation`; None keeps what is stored.
     """
 
     run: int
@@ -135,6 +137,7 @@ class DispatchOperation(NamedTuple):
     lease: str
     send_by: int
     span_ends_at: int
+    approval: str | None = None
 
 
 class SettleFirst(NamedTuple):

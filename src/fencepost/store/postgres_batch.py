@@ -37,7 +37,7 @@ def numbers(column: Sequence[int | None]) -> bytes:
 
 def texts(column: Sequence[str | None]) -> bytes:
     """An array of texts as PostgreSQL reads it; a column without NULL is quoted in one go."""
-    if None in column:
+    if None in column or not column:
         quoted = ["NULL" if text is None else f'"{_escaped(text)}"' for text in column]
         return b"{%s}" % encoded_text(",".join(quoted))
     together = "\0".join(column)  # type: ignore[arg-type]  # none of them is None

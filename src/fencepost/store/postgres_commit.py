@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from fencepost.core.errors import FencepostError, StoreBusy
+from fencepost.core.records import Audit
 from fencepost.core.states import RunState
 from fencepost.store import rows
 from fencepost.store.api import Answer, Group, NewRun, Started
-from fencepost.store.groups import Outcome
+from fencepost.store.chain import append
+from fencepost.store.groups import Outcome, audits
 from fencepost.store.moves import MoveRun
 from fencepost.store.postgres_batch import Batch, Writer
 from fencepost.store.postgres_connection import Encoded, PostgresConnection, PostgresError, Result
@@ -29,6 +31,7 @@ from fencepost.store.postgres_failures import is_gone, is_of_one_record, is_pass
 from fencepost.store.postgres_pool import Pool
 from fencepost.store.queries import Query, Row
 from fencepost.store.server_clock import ServerClock, boot_time
+from fencepost.store.statements import Statements
 from fencepost.store.transaction import Patience
 
 # Whatever a database's or a user's defaults are: the guards lock what they read, and need no snapshot. But where it is
@@ -154,6 +157,14 @@ class Commits:
         self.take_back(connection)
         return Doubt(connection.mark.id, connection.mark.number + 1)
 
+    def audit(self, connection: PostgresConnection, rows: Sequence[Audit]) -> None:
+        """Append audit rows in the transaction; the chain is locked until its end."""
+        if rows:
+            connection.run_encoded([self._step("lock_audit")])
+            statements = Statements(connection, self._queries)
+            for row in rows:
+                append(statements, row)
+
     def farewell(self, connection: PostgresConnection) -> None:
         """Take a connection's mark along, before it is closed in peace."""
         if connection.mark.number:
@@ -211,7 +222,8 @@ class Prepared:
         """What every group and then every start was answered, as far as it was found one by one."""
         self._steps: list[Encoded] | None
         try:
-            self._steps = writer.steps(self._batch)
+            # A chain is read before it is written, which takes more than one round trip.
+            self._steps = None if any(group.audits for group in self._batch.groups) else writer.steps(self._batch)
         except PostgresError:
             self._steps = None  # one by one
 
@@ -304,6 +316,7 @@ class Prepared:
             self._commits.learn(begun[1].rows[0][:1], before)
             answers = self._writer.write_each(connection, self._batch.groups)
             answers += [self._start(connection, new) for new in self._batch.starts]
+            self._commits.audit(connection, audits(self._batch.groups, answers))
         except PostgresError as error:
             self._commits.refuse(connection, error)
         except BaseException:

@@ -44,7 +44,9 @@ class Seen:
         wanted = [texts([mark.id for mark, _ in marks])]
         # Asked once, so not prepared: what a pooler of which nobody has spoken makes of that is another one's trouble.
         prepares, connection.prepares = connection.prepares, False
-        (epochs, _), (found, _) = connection.run_encoded([(self._epoch, ()), (self._marks_of, wanted)])
+        epochs, found = (
+            answer.rows for answer in connection.run_encoded([(self._epoch, ()), (self._marks_of, wanted)])
+        )
         connection.prepares = prepares
         epoch = int(epochs[0][0]) if epochs else 0
         if self._known_epoch not in (None, epoch):

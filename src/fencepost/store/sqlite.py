@@ -20,7 +20,7 @@ from fencepost.store.batch import Writer
 from fencepost.store.changes import Looked
 from fencepost.store.connection import Connection, SqliteError
 from fencepost.store.failures import unavailable
-from fencepost.store.groups import Outcome
+from fencepost.store.groups import Outcome, audits
 from fencepost.store.lending import lent_sqlite
 from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Row, load
@@ -96,6 +96,8 @@ class SqliteStore(Verbs):
                 roll_back(self._connection)
                 begin(self._connection, self.patience)
                 answers = self._writer.write_each(groups)
+            for row in audits(groups, answers):
+                self._append(Work(self._connection, self.queries, self.probe), row)
             if len(groups) < len(entries):
                 of_groups = iter(answers)
                 work = Work(self._connection, self.queries, self.probe)

@@ -23,8 +23,8 @@ from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
 from fencepost.store import faultpoints, rows
-from fencepost.store.api import AuditFilter, Decision, NewRun, RunFilter, Started
-from fencepost.store.chain import chained
+from fencepost.store.api import Audited, AuditFilter, Decision, NewRun, RunFilter, Started
+from fencepost.store.chain import append
 from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Query, Row
 from fencepost.store.statements import Probe, Statements, Wanted, Work
@@ -306,7 +306,7 @@ class Verbs(ABC):
     # -- signals --------------------------------------------------------------------------------------------------
 
     @whole
-    def signal(self, namespace: str, run_id: str, signal: Signal) -> Signal:
+    def signal(self, namespace: str, run_id: str, signal: Signal, audit: Audited | None = None) -> Signal:
         """See `Store.signal`."""
         now = self.now()
         with self._writing() as work:
@@ -317,17 +317,25 @@ class Verbs(ABC):
                     hint="check the id and the namespace; a signal is only kept for a run that was started",
                     ids={"namespace": namespace, "run": run_id, "signal": signal.id},
                 )
-            run = found[0][0]
+            to = rows.run(found[0])
+            run = to.no
             # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
             work.lock("lock_run", run=run)
             values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
             keeping = {"run": run, "now": now, "run_ended": RUN_ENDED, "not_waiting": NOT_WAITING, **values}
             work.announce()
-            (row,) = work.commit_with(
-                [("keep_signal", keeping), ("wake_run", {"run": run, "id": signal.id, "now": now})],
-                [("find_signal", {"run": run, "id": signal.id})],
+            kept, _, found = work.execute_all(
+                [
+                    ("keep_signal", keeping),
+                    ("wake_run", {"run": run, "id": signal.id, "now": now}),
+                    ("find_signal", {"run": run, "id": signal.id}),
+                ]
             )
-            return rows.signal(row[0])
+            stored = rows.signal(found[0])
+            written = audit(to, stored) if kept and audit is not None else None
+            if written is not None:
+                self._append(work, written)
+            return stored
 
     @whole
     def signalled(self, lease: str) -> list[int]:
@@ -364,11 +372,7 @@ class Verbs(ABC):
 
     def _append(self, work: Work, row: Audit) -> Audit:
         work.lock("lock_audit")
-        last = work.execute("last_audit_hash")
-        row = chained(row, previous=last[0][0] if last else "")
-        values = {name: getattr(row, name) for name in self.queries["add_audit"].parameters}
-        row.no = work.execute("add_audit", **values)[0][0]
-        return row
+        return append(work, row)
 
     def _read(self, name: str, /, **values: Any) -> list[Row]:
         with self._reading() as reading:

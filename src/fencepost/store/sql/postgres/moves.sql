@@ -7,24 +7,24 @@ WITH changed AS (
     INSERT INTO fencepost.operation (
         run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
         state, attempts, generation, error, not_before, budget_from, reserved_at, changed_at, first_token, first_lease,
-        first_generation, first_dispatched_at, first_send_by, first_span_ends_at, first_outcome
+        first_generation, first_dispatched_at, first_send_by, first_span_ends_at, first_outcome, approval
     )
     SELECT
         run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
         state, attempts, generation, error, not_before, at, at, at, token, lease,
-        generation, dispatched_at, send_by, span_ends_at, CASE WHEN attempts > 0 THEN 'unresolved' END
+        generation, dispatched_at, send_by, span_ends_at, CASE WHEN attempts > 0 THEN 'unresolved' END, approval
     FROM unnest(
         :run::bigint[], :generation::bigint[], :run_state::text[], :step::text[], :item::text[], :effect::text[],
         :contract_version::bigint[], :key::text[], :key_scheme::bigint[], :scope::text[], :request::text[],
         :fingerprint::text[], :policy::text[], :compensates::text[], :state::text[], :attempts::bigint[],
         :error::text[], :not_before::bigint[], :at::bigint[], :token::bigint[], :lease::text[],
-        :dispatched_at::bigint[], :send_by::bigint[], :span_ends_at::bigint[]
+        :dispatched_at::bigint[], :send_by::bigint[], :span_ends_at::bigint[], :approval::text[]
     ) WITH ORDINALITY AS move (
         run, generation, run_state, step, item, effect,
         contract_version, key, key_scheme, scope, request,
         fingerprint, policy, compensates, state, attempts,
         error, not_before, at, token, lease,
-        dispatched_at, send_by, span_ends_at, place
+        dispatched_at, send_by, span_ends_at, approval, place
     )
     WHERE (SELECT generation FROM fencepost.run WHERE no = move.run AND state = move.run_state) = move.generation
     ORDER BY place
@@ -134,16 +134,19 @@ WITH changed AS (
         first_send_by = CASE WHEN move.number = 1 THEN move.send_by ELSE first_send_by END,
         first_span_ends_at = CASE WHEN move.number = 1 THEN move.span_ends_at ELSE first_span_ends_at END,
         first_outcome = CASE WHEN move.number = 1 THEN 'unresolved' ELSE first_outcome END,
+        approval = coalesce(move.approval, operation.approval),
         not_before = NULL,
         generation = move.generation,
         version = version + 1,
         changed_at = move.at
     FROM unnest(
         :run::bigint[], :generation::bigint[], :run_state::text[], :step::text[], :item::text[], :expected::text[],
-        :number::bigint[], :at::bigint[], :token::bigint[], :lease::text[], :send_by::bigint[], :span_ends_at::bigint[]
+        :number::bigint[], :at::bigint[], :token::bigint[], :lease::text[], :send_by::bigint[],
+        :span_ends_at::bigint[], :approval::text[]
     ) AS move (
         run, generation, run_state, step, item, expected,
-        number, at, token, lease, send_by, span_ends_at
+        number, at, token, lease, send_by,
+        span_ends_at, approval
     )
     WHERE operation.run = move.run AND operation.step = move.step AND operation.item = move.item
     AND state = move.expected AND attempts = move.number - 1

@@ -10,7 +10,7 @@ FROM step WHERE run = :run ORDER BY rowid;
 -- The operations of a run, in the order in which they were reserved.
 SELECT run, step, item, effect, contract_version, key, key_scheme, request, fingerprint, state, reserved_at, scope,
     policy, conflict, lookups, generation, version, compensates, reference, result, error, delivered, delivered_at,
-    not_before, first_dispatched_at, budget_from, changed_at
+    not_before, first_dispatched_at, budget_from, changed_at, approval
 FROM operation WHERE run = :run ORDER BY rowid;
 
 -- name: attempts_of

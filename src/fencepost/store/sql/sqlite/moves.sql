@@ -7,12 +7,12 @@
 INSERT INTO operation (
     run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
     state, attempts, generation, error, not_before, budget_from, reserved_at, changed_at, first_token, first_lease,
-    first_generation, first_dispatched_at, first_send_by, first_span_ends_at, first_outcome
+    first_generation, first_dispatched_at, first_send_by, first_span_ends_at, first_outcome, approval
 ) VALUES (
     (SELECT no FROM run WHERE no = :run AND generation = :generation AND state = :run_state),
     :step, :item, :effect, :contract_version, :key, :key_scheme, :scope, :request, :fingerprint, :policy, :compensates,
     :state, :attempts, :generation, :error, :not_before, :at, :at, :at, :token, :lease,
-    :generation, :dispatched_at, :send_by, :span_ends_at, iif(:attempts, 'unresolved', NULL)
+    :generation, :dispatched_at, :send_by, :span_ends_at, iif(:attempts, 'unresolved', NULL), :approval
 );
 
 -- name: new_attempt
@@ -80,6 +80,7 @@ UPDATE operation SET
     first_send_by = iif(:number = 1, :send_by, first_send_by),
     first_span_ends_at = iif(:number = 1, :span_ends_at, first_span_ends_at),
     first_outcome = iif(:number = 1, 'unresolved', first_outcome),
+    approval = coalesce(:approval, approval),
     not_before = NULL,
     generation = :generation,
     version = version + 1,

@@ -148,6 +148,7 @@ CREATE TABLE fencepost.operation (
     generation bigint NOT NULL,
     version bigint NOT NULL DEFAULT 0,
     compensates text,
+    approval text COLLATE "C",
     reference text,
     result text,
     error text,
@@ -181,8 +182,13 @@ CREATE TABLE fencepost.operation (
     )),
     CHECK ((delivered IS NULL) = (delivered_at IS NULL)),
     -- A failed operation says why.
-    CHECK (state <> 'failed' OR error IS NOT NULL)
+    CHECK (state <> 'failed' OR error IS NOT NULL),
+    -- An approval is used by a dispatch, in the same row, and by nothing less.
+    CHECK (approval IS NULL OR attempts >= 1)
 ) WITH (fillfactor = 60);
+
+-- An approval, by the position of its wait, is used once: whatever else would use it is not even written.
+CREATE UNIQUE INDEX approval_used ON fencepost.operation (run, approval) WHERE approval IS NOT NULL;
 
 -- A later dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
 CREATE TABLE fencepost.attempt (

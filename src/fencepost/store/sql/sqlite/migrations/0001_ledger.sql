@@ -138,6 +138,7 @@ CREATE TABLE operation (
     generation INTEGER NOT NULL,
     version INTEGER NOT NULL DEFAULT 0,
     compensates TEXT,
+    approval TEXT,
     reference TEXT,
     result TEXT,
     error TEXT,
@@ -171,8 +172,13 @@ CREATE TABLE operation (
     )),
     CHECK ((delivered IS NULL) = (delivered_at IS NULL)),
     -- A failed operation says why.
-    CHECK (state <> 'failed' OR error IS NOT NULL)
+    CHECK (state <> 'failed' OR error IS NOT NULL),
+    -- An approval is used by a dispatch, in the same row, and by nothing less.
+    CHECK (approval IS NULL OR attempts >= 1)
 ) STRICT;
+
+-- An approval, by the position of its wait, is used once: whatever else would use it is not even written.
+CREATE UNIQUE INDEX approval_used ON operation (run, approval) WHERE approval IS NOT NULL;
 
 -- A later dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
 CREATE TABLE attempt (

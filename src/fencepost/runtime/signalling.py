@@ -1,0 +1,157 @@
+"""Hands signals and approvals to a run's ledger row: kept, or refused to the sender with a reason and an audit row.
+
+An approval is a signal whose value names the call that it allows. What a person was shown is compared with what waits,
+so that nobody approves what has changed under their eyes; the worker that delivers compares again (`positions`). A
+refusal is audited in the commit that refuses; what was never kept is audited by itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from fencepost.core.approval import Answer, digest_waited_for
+from fencepost.core.errors import Misuse, RunNotFound, VerbRefused
+from fencepost.core.identity import canonical, check_name, digest_text
+from fencepost.core.records import Audit, History, Run, Signal, Step
+from fencepost.core.states import SignalState, StepState
+from fencepost.effects.values import Door
+from fencepost.runtime import audit
+from fencepost.runtime.taken import require_fit
+
+if TYPE_CHECKING:
+    from fencepost.runtime.app import App
+
+
+def send(app: App, run_id: str, name: str, value: Any, *, id: str | None, sender: str) -> Signal:
+    """Send a plain signal; see `App.signal`."""
+    payload = Door(Any if value is None else type(value), where=f"signal {name}").encode(value)
+    signal = _signal(app, name, payload, id=id or secrets.token_hex(16), sender=sender)
+    return _keep(app, run_id, signal, verb=audit.SIGNAL, history=_history(app, run_id))
+
+
+def approve(
+    app: App, run_id: str, name: str, *, by: str, approved: bool, comment: str, digest: str | None, id: str | None
+) -> Signal:
+    """Send a person's answer to the wait for an approval of that name; see `App.approve`."""
+    verb = "approve" if approved else "deny"
+    history = _history(app, run_id)
+    waits = [] if history is None else waits_for_approval(history, name)
+    waiting = {found: step for step in waits if (found := digest_waited_for(step)) is not None}
+    try:
+        chosen = _chosen(waiting, digest, by=by, ids={"run": run_id, "signal": name})
+    except Misuse as refused:
+        if history is None:
+            raise _unknown(app, run_id, name, by, verb) from None
+        blank = _signal(app, name, canonical(None), id="", sender=by)
+        app.store.audit(audit.of_signal(history, blank, refused.message, app.store.now(), verb=verb))
+        raise
+    place = waiting[chosen].position if chosen in waiting else name
+    once = digest_text(canonical([place, chosen, by]).encode())[:32]
+    signal = _signal(app, name, Answer(approved, chosen, comment).as_text(), id=id or once, sender=by)
+    return _keep(app, run_id, signal, verb=verb, history=history, says=comment)
+
+
+def waits_for_approval(history: History, name: str) -> list[Step]:
+    """The open waits of that name that are for an approval, in the order in which they were opened."""
+    return [
+        step
+        for step in history.steps
+        if step.name == name and step.state is StepState.OPEN and digest_waited_for(step) is not None
+    ]
+
+
+def _chosen(waiting: dict[str, Step], digest: str | None, *, by: str, ids: dict[str, str]) -> str:
+    """The digest of the call that the person means, compared with what waits."""
+    if not by.strip():
+        raise Misuse("an approval needs who gives it", hint="give by=", ids=ids)
+    if digest is None:
+        if not waiting:
+            raise VerbRefused(
+                f"nothing waits for an approval under the name {ids['signal']!r}",
+                hint="`fencepost show` lists the waits; one that comes before its wait needs its digest",
+                ids=ids,
+            )
+        if len(waiting) > 1:
+            raise VerbRefused(
+                f"{len(waiting)} calls wait for an approval under the name {ids['signal']!r}",
+                hint=f"say which one by its digest: {', '.join(waiting)}",
+                ids=ids,
+            )
+        return next(iter(waiting))
+    if waiting and digest not in waiting:
+        raise VerbRefused(
+            f"what waits is not what was shown: it waits for {', '.join(one[:12] for one in waiting)}, "
+            f"not for {digest[:12]}",
+            hint="look again, then decide",
+            ids=ids,
+        )
+    return digest
+
+
+def _signal(app: App, name: str, payload: str, *, id: str, sender: str) -> Signal:
+    return Signal(
+        id=id,
+        name=check_name(name, what="signal name"),
+        payload=payload,
+        state=SignalState.KEPT,
+        sent_at=app.store.now(),
+        sender=sender,
+        fingerprint=digest_text(payload.encode()),
+    )
+
+
+def _history(app: App, run_id: str) -> History | None:
+    """What the ledger holds of the run; None if no run has this id."""
+    run = app.store.find(app.namespace, run_id)
+    return None if run is None else app.store.load(run.no)
+
+
+def _keep(
+    app: App, run_id: str, signal: Signal, *, verb: str, history: History | None, says: str | None = None
+) -> Signal:
+    """Store the signal; `says` is what a person's answer gives as its reason, whose acceptance is audited too."""
+
+    def audited(run: Run, stored: Signal) -> Audit | None:
+        if stored.state is SignalState.REFUSED:
+            return audit.of_signal(History(run), stored, stored.reason or "", app.store.now(), verb=verb)
+        if says is None:
+            return None
+        return audit.of_signal(History(run), stored, says, app.store.now(), verb=verb, outcome="done")
+
+    try:
+        if history is not None:
+            known = (history.run.workflow, history.run.workflow_version) in app.workflows
+            require_fit(history, signal, by_type=known)
+        kept = app.store.signal(app.namespace, run_id, signal, audited)
+        if kept.fingerprint != signal.fingerprint or kept.name != signal.name:
+            raise VerbRefused(  # noqa: TRY301 - audited below, as every refusal of what was not kept
+                f"signal id {kept.id!r} came before with another name or value",
+                ids={"run": run_id, "signal": kept.id},
+            )
+    except RunNotFound:
+        raise _unknown(app, run_id, signal.name, signal.sender, verb) from None
+    except VerbRefused as refused:
+        found = history or _history(app, run_id)
+        assert found is not None, "only for a run that exists anything else is refused"
+        app.store.audit(audit.of_signal(found, signal, refused.message, app.store.now(), verb=verb))
+        raise
+    if kept.state is SignalState.REFUSED:
+        raise VerbRefused(f"signal {signal.name!r} is refused: {kept.reason}", ids={"run": run_id, "signal": kept.id})
+    return kept
+
+
+def _unknown(app: App, run_id: str, name: str, sender: str, verb: str) -> RunNotFound:
+    """The refusal of what is meant for a run that does not exist, audited under the id that was given."""
+    told = RunNotFound(
+        f"no run has the id {run_id!r}",
+        hint="check the id and the namespace; a signal is only kept for a run that was started",
+        ids={"namespace": app.namespace, "run": run_id, "signal": name},
+    )
+    app.store.audit(
+        Audit(
+            app.store.now(), sender or audit.NOBODY, verb, run_id, "refused", told.message, "{}", "{}", app.namespace,
+            name,
+        )
+    )  # fmt: skip
+    return told
