@@ -7,13 +7,13 @@ WITH changed AS (
     INSERT INTO fencepost.operation (
         run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
         state, attempts, generation, error, not_before, budget_from, reserved_at, changed_at, first_token, first_lease,
-        first_generation, first_dispatched_at, first_send_by, first_span_ends_at, first_outcome
+        first_generation, first_dispatched_at, first_send_by, first_span_ends_at, first_outcome, approval
     )
     SELECT
         :run::bigint, :step, :item, :effect, :contract_version, :key, :key_scheme, :scope, :request, :fingerprint,
         :policy, :compensates, :state, :attempts::bigint, :generation::bigint, :error, :not_before, :at::bigint,
         :at::bigint, :at::bigint, :token, :lease, :generation::bigint, :dispatched_at, :send_by, :span_ends_at,
-        CASE WHEN :attempts::bigint > 0 THEN 'unresolved' END
+        CASE WHEN :attempts::bigint > 0 THEN 'unresolved' END, :approval
     WHERE (
         SELECT generation FROM fencepost.run WHERE no = :run::bigint AND state = :run_state
     ) = :generation::bigint
