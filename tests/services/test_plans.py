@@ -39,7 +39,7 @@ HOT = {
     "find_run": {"namespace": "default", "id": "waiting-7"},
     "lock_run": {"run": 2},
     "lock_runs": {"runs": "{2,3,4}"},
-    "wake_run": {"now": 1, "run": -1},
+    "wake_run": {"now": 1, "run": -1, "id": "s"},
     "steps_of": {"run": 2},
     "operations_of": {"run": 2},
     "attempts_of": {"run": 2},

@@ -21,7 +21,6 @@ from fencepost.store.postgres_connection import (
     Encoded,
     PostgresConnection,
     PostgresError,
-    encoded,
     encoded_text,
 )
 from fencepost.store.postgres_failures import GUARD_REFUSED, UNIQUE, is_of_one_record
@@ -59,26 +58,29 @@ class Columns:
     def __init__(self, query: Query, record: type[Any], alone: Query | None = None) -> None:
         self._statement = query.statement
         fields: tuple[str, ...] = record._fields
-        hints = get_type_hints(record)
+        numeric = {name for name, hint in get_type_hints(record).items() if hint is int or hint == int | None}
         self._columns: list[tuple[int, Callable[[Any], bytes]]] = [
-            (fields.index(name), numbers if _is_number(hints[name]) else texts) for name in query.parameters
+            (fields.index(name), numbers if name in numeric else texts) for name in query.parameters
         ]
-        self._alone = None if alone is None else (alone.statement, alone.binder(record))
+        self._alone = "" if alone is None else alone.statement
+        self._values: list[tuple[int, Callable[[Any], bytes]]] = [
+            (fields.index(name), _number if name in numeric else encoded_text) for name in (alone or query).parameters
+        ]
 
     def step(self, records: Sequence[Any]) -> Encoded:
         """The statement for these records. Raises `PostgresError` for a value that PostgreSQL cannot hold."""
-        if self._alone is not None and len(records) == 1:
-            statement, bind = self._alone
-            return encoded((statement, bind(records[0])))
-        columns = list(zip(*records, strict=True))
         try:
+            if self._alone and len(records) == 1:
+                lone = records[0]
+                return self._alone, [None if lone[at] is None else encode(lone[at]) for at, encode in self._values]
+            columns = list(zip(*records, strict=True))
             return self._statement, [encode(columns[place]) for place, encode in self._columns]
         except (TypeError, ValueError) as error:
             raise PostgresError(UNENCODABLE, str(error)) from error
 
 
-def _is_number(hint: Any) -> bool:
-    return hint is int or hint == int | None
+def _number(value: int) -> bytes:
+    return b"%d" % value
 
 
 class Batch(NamedTuple):

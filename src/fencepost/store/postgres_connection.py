@@ -366,7 +366,7 @@ def _encoded(value: object) -> bytes | None:
 def encoded_text(text: str) -> bytes:
     """Text for the server. Raises `PostgresError` for what it cannot hold: NUL, and halves of surrogate pairs."""
     try:
-        encoded = text.encode()
+        encoded = str.encode(text)  # what is no text at all is a TypeError
     except UnicodeEncodeError as error:
         raise PostgresError(UNENCODABLE, str(error)) from error
     if b"\0" in encoded:
