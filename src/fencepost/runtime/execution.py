@@ -88,7 +88,7 @@ class Execution:
         self._withdrawn: set[str] = set()
         self._lanes = Lanes()
         self._refusals = Refusals()
-        self._has_moved = False
+        self._has_moved = self._is_leaving = False
         self.driver = Driver(
             workflow.start,
             history.run.input,
@@ -137,6 +137,7 @@ class Execution:
             await self._lane(self._unblocked())
         if self._lanes.broken is not None:
             raise self._lanes.broken
+        self._is_leaving = True
         self._alarms.silence()
         if self.refused is None:
             await (self.record([], []) if self.changed else close(self))
@@ -237,7 +238,7 @@ class Execution:
         return [] if completion is None else self._deliver(completion)
 
     def _fall_due(self) -> None:
-        """A wait's or sleep's time is over while an effect in flight keeps the run here."""
+        """A wait's or sleep's time is over, or a signal is there, while an effect in flight keeps the run here."""
         mine = self._act(self._deliver_due()) if not self.is_over() else None
         if mine is not None:
             self._spawn(mine)
@@ -376,16 +377,15 @@ class Execution:
             self.stopped = Stopped(reason=type(error).__name__, detail=str(error))
             self.stopped_at = at or getattr(error, "ids", {}).get("step", "")
 
-    def notice(self) -> None:
+    def notice(self, loaded: History) -> None:
         """The ledger holds something new for this run: signals for its waits, or a cancel."""
-        loaded = self.host.store.load(self.history.run.no)
+        if self._is_leaving:
+            return  # whoever has the run next finds it
         if loaded.run.state is not self.state:
             self.changed = True
-            return
-        self.positions.take(loaded.signals)
-        mine = self._act(self._deliver_due())
-        if mine is not None:
-            self._spawn(mine)
+        else:
+            self.positions.take(loaded.signals)
+            self._fall_due()
 
     def longest_step(self) -> int:
         """The longest attempt timeout of the steps that run now, in microseconds."""

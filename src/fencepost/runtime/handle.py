@@ -1,13 +1,17 @@
 """A run seen from outside: its handle, and how this process learns that a run has ended.
 
 Whoever waits for a run that this process lives is told when it is given up; runs that are worked on elsewhere are
-found by looking at the ledger again and again. Starting runs is `app`, working on them `worker`.
+found by looking at the ledger again and again: at a file when it has changed, at a server less and less often. Starting
+runs is `app`, working on them `worker`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fencepost.core.duration import SECOND, microseconds, spelled
@@ -20,6 +24,7 @@ from fencepost.core.errors import (
     RunHeld,
     RunTerminated,
     StepFailed,
+    StoreUnavailable,
 )
 from fencepost.core.records import Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
@@ -29,11 +34,52 @@ if TYPE_CHECKING:
     from fencepost.effects.declare import Duration
     from fencepost.effects.values import Door
     from fencepost.runtime.app import App
+    from fencepost.store.api import Store
 
 R_co = TypeVar("R_co", covariant=True)
 
 LOOK_AGAIN = 0.05
-"""Seconds between two looks at a ledger that another process may have changed."""
+"""Seconds between the first two looks at a ledger that another process may have changed."""
+
+LOOK_AGAIN_MAX = 1.0
+"""Seconds between two looks at a server, at most."""
+
+SLOWER = 1.25
+"""Each pause before a look at a server is so many times the one before it.
+
+Whoever waits learns of an end late by a quarter of its waiting time at most, and never by more than a second.
+"""
+
+
+class Looks:
+    """When to look again for a run in a ledger that another process may have changed."""
+
+    def __init__(self, store: Store) -> None:
+        self._changes = None if store.is_remote else store.changes(_nobody)
+        self._pause = LOOK_AGAIN
+
+    def is_worthwhile(self) -> bool:
+        """Whether anything may have changed since the last look; a file is asked, which is cheap."""
+        try:
+            return self._changes is None or self._changes.look()
+        except StoreUnavailable:
+            return True  # the look itself says more
+
+    def pause(self) -> float:
+        """Seconds until the next look."""
+        pause = self._pause
+        if self._changes is None:
+            self._pause = min(pause * SLOWER, LOOK_AGAIN_MAX)
+        return pause
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._changes is not None:
+            self._changes.close()
+
+
+def _nobody() -> None:
+    """Is told of changes to a file: it never is."""
 
 
 class Watchers:
@@ -45,26 +91,32 @@ class Watchers:
     def __init__(self) -> None:
         self.here: set[int] = set()
         self._waiting: dict[int, list[asyncio.Future[Run | None]]] = {}
+        self._lock = threading.Lock()
 
     def run_left(self, number: int, run: Run | None) -> None:
         """This process has given the run up; `run` is how it left it, None if somebody else owns it."""
-        self.here.discard(number)
-        for waiting in self._waiting.pop(number, ()):
+        with self._lock:
+            self.here.discard(number)
+            told = self._waiting.pop(number, ())
+        for waiting in told:
             _on_loop_of(waiting, run)
 
-    async def left(self, number: int) -> Run | None:
-        """How this process leaves a run that it lives; None if it cannot tell, or for others after a moment."""
+    @contextmanager
+    def leaving(self, number: int) -> Iterator[asyncio.Future[Run | None]]:
+        """A future that is told, while inside, how this process leaves a run that it lives; None if it cannot tell."""
         waiting: asyncio.Future[Run | None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(number, []).append(waiting)
-        if number in self.here:
-            return await waiting
+        with self._lock:
+            self._waiting.setdefault(number, []).append(waiting)
         try:
-            return await asyncio.wait_for(waiting, LOOK_AGAIN)
-        except TimeoutError:
-            return None
+            yield waiting
         finally:
-            if waiting in (still := self._waiting.get(number, [])):
-                still.remove(waiting)
+            self._forget(number, waiting)
+
+    def _forget(self, number: int, waiting: asyncio.Future[Run | None]) -> None:
+        with self._lock:
+            others = [one for one in self._waiting.pop(number, ()) if one is not waiting]
+            if others:
+                self._waiting[number] = others
 
 
 def _on_loop_of(waiting: asyncio.Future[Run | None], run: Run | None) -> None:
@@ -112,10 +164,12 @@ class Handle(Generic[R_co]):
             async with asyncio.timeout(None if limit is None else limit / SECOND):
                 run = await self._left()
         except TimeoutError:
-            state = await self.state()
-            raise TimeoutError(
-                f"run {self.id} is {state} after {spelled(limit or 0)} and goes on by itself (is a worker running?)"
-            ) from None
+            run = await self._app._find(self.id)  # noqa: SLF001 - as above
+            if not _is_over(run):
+                raise TimeoutError(
+                    f"run {self.id} is {run.state} after {spelled(limit or 0)} and goes on by itself "
+                    "(is a worker running?)"
+                ) from None
         return self._read(run)
 
     async def _left(self) -> Run:
@@ -123,12 +177,30 @@ class Handle(Generic[R_co]):
 
         What this handle was made with says nothing any more: a run that was held then may have gone on since.
         """
-        watchers, number = self._app._watchers, self._run.no  # noqa: SLF001 - as above
-        run = await watchers.left(number) if number in watchers.here else None
-        while run is None or not (run.state in FINAL_RUN_STATES or run.state is RunState.HELD):
-            run = await watchers.left(number) if run is not None else None
-            run = run or await self._app._find(self.id)  # noqa: SLF001 - as above
+        looks = Looks(self._app.store)
+        run: Run | None = None
+        try:
+            while run is None or not _is_over(run):
+                run = await self._look(looks, has_left=run is not None)
+        finally:
+            looks.close()
         return run
+
+    async def _look(self, looks: Looks, *, has_left: bool) -> Run | None:
+        """The run as this process leaves it, or over, or None after a pause.
+
+        `has_left`: this process has just left it, and knows what a look would say.
+        """
+        watchers, number = self._app._watchers, self._run.no  # noqa: SLF001 - as above
+        with watchers.leaving(number) as leaving:
+            if number in watchers.here:
+                return await leaving
+            if not has_left and looks.is_worthwhile():
+                run = await self._app._find(self.id)  # noqa: SLF001 - as above
+                if _is_over(run):
+                    return run
+            await asyncio.wait([leaving], timeout=looks.pause())
+            return leaving.result() if leaving.done() else None
 
     def _read(self, run: Run) -> R_co:
         ids = {"run": run.id}
@@ -164,6 +236,11 @@ class Handle(Generic[R_co]):
             return None  # type: ignore[return-value]  # a workflow of another process, or one without result
         result: Any = self._results.decode(run.result)
         return result  # type: ignore[no-any-return]  # the door reads R
+
+
+def _is_over(run: Run) -> bool:
+    """Whether nothing more happens to it by itself."""
+    return run.state in FINAL_RUN_STATES or run.state is RunState.HELD
 
 
 def _step_blamed(run: Run) -> dict[str, str]:

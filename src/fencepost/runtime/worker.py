@@ -256,22 +256,26 @@ class Worker:
         self._woken.clear()
 
     async def _changed(self) -> bool:
-        if not self._changes.look():
-            return False
-        if not self._lives:
-            return True
         try:
-            signalled = await self._ask(self.host.store.signalled, self.host.lease.id)
+            if not self._changes.look():
+                return False
+            signalled = await self._ask(self.host.store.signalled, self.host.lease.id) if self._lives else ()
+            for run in signalled:
+                await self._notice(run)
         except (StoreFailed, LedgerWentBack):
             raise
         except StoreUnavailable as error:
-            LOG.warning("the ledger cannot be reached: %s", error)
-            return True  # the next claim says more
-        for run in signalled:
-            execution = self._lives.get(run)
-            if execution is not None:
-                execution.notice()
+            LOG.warning("the ledger cannot be reached: %s", error)  # the next claim says more
         return True
+
+    async def _notice(self, run: int) -> None:
+        """Hand what is new of a run to its life here; what was loaded while the run moved may be older than that."""
+        while (execution := self._lives.get(run)) is not None:
+            state = execution.state
+            loaded = await self._ask(self.host.store.load, run)
+            if self._lives.get(run) is execution and execution.state is state:
+                execution.notice(loaded)
+                return
 
     async def _new_life(self) -> None:
         """The lease is lost: let what is in flight report as evidence, then begin again under a new lease."""

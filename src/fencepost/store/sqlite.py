@@ -53,6 +53,7 @@ class SqliteStore(Verbs):
         self._connection = connect()
         self._writer = Writer(self._connection, self.queries)
         self._watch = connect()
+        self._watching = threading.Lock()
         self._readers: deque[Connection] = deque()
         self._failed: StoreFailed | None = None
         self._closed = threading.Event()
@@ -73,7 +74,8 @@ class SqliteStore(Verbs):
 
     def _version(self) -> int:
         try:
-            return int(_Patient(self._watch, self.patience).execute("PRAGMA data_version")[0][0])
+            with self._watching:
+                return int(_Patient(self._watch, self.patience).execute("PRAGMA data_version")[0][0])
         except SqliteError as error:
             raise unavailable(error, self.path) from error
 
