@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +63,16 @@ def room(prefix: str, as_user: Sequence[str]) -> Path:
 
 
 class Cluster:
-    """A running server; `url(name)` names a database on it, `stop` ends it and removes its folder."""
+    """A running server; `url(name)` names a database on it, `remove` ends it and removes its folder.
 
-    def __init__(self, settings: Sequence[str] = ()) -> None:
+    `environment` is what its processes find in theirs beside this one's.
+    """
+
+    def __init__(self, settings: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> None:
         self._bin, self._as_user = programs(), unprivileged()
         self.folder = room("fencepost-pg-", self._as_user)
         self.settings = list(settings)
+        self._environment = {**os.environ, **(environment or {})}
         self._server: subprocess.Popen[bytes] | None = None
         try:
             self._fill()
@@ -101,16 +105,21 @@ class Cluster:
         with log:
             self._server = subprocess.Popen(
                 [*self._as_user, *command, *(part for option in options for part in ("-c", option))],
-                stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
+                stdout=log, stderr=log, cwd=self.folder, start_new_session=True, env=self._environment,
             )  # fmt: skip
-        until(self._is_ready, "PostgreSQL to take connections", seconds_max=60)
+        until(self.is_ready, "PostgreSQL to take connections", seconds_max=60)
 
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
+        """Whether it takes connections; raises `NotHere` once it has ended."""
         assert self._server is not None
         if self._server.poll() is not None:
             raise NotHere(f"PostgreSQL did not start: {(self.folder / 'log').read_text('utf-8')[-2_000:]}")
         asked = [str(self._bin / "pg_isready"), "--quiet", "--host", str(self.folder)]
         return subprocess.run(asked, check=False).returncode == 0
+
+    def has_ended(self) -> bool:
+        """Whether the server has stopped by itself."""
+        return self._server is not None and self._server.poll() is not None
 
     def ask(self, question: str, *values: object) -> list[tuple[Any, ...]]:
         """What the server answers on a connection of its own."""

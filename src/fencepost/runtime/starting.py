@@ -51,10 +51,10 @@ class Starts:
 
     def _busy(self, new: NewRun) -> StoreBusy:
         return StoreBusy(
-            f"the start of run {new.id!r} still waits, since another process keeps the ledger's write lock for more "
-            f"than {spelled(self._patience)}",
-            hint="look for a shell, a backup or a stopped process with an open transaction on it; start it again with "
-            "the same id: however often, it is one run",
+            f"the start of run {new.id!r} still waits: the ledger has not taken it for more than "
+            f"{spelled(self._patience)}",
+            hint="another process may keep a transaction open on it, such as a shell or a backup, its disk may be full "
+            "or its server away; start it again with the same id: however often, it is one run",
             ids={"run": new.id},
         )
 
