@@ -59,12 +59,14 @@ from fencepost.effects.question import Answerer, MalformedAnswer, Question
 from fencepost.effects.rules import Rule, RuleBased
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime.app import App
+from fencepost.runtime.bulk import Selection
 from fencepost.runtime.handle import Handle
 from fencepost.runtime.ledger import Ledger
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
 from fencepost.runtime.run import Run
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow, workflow
+from fencepost.store.chain import Anchor
 
 __version__ = "0.1.0"
 
@@ -72,6 +74,7 @@ __all__ = [
     "Absent",
     "Allowed",
     "Ambiguous",
+    "Anchor",
     "Answerer",
     "App",
     "Bound",
@@ -127,6 +130,7 @@ __all__ = [
     "RunNotFound",
     "RunState",
     "RunTerminated",
+    "Selection",
     "Stands",
     "Step",
     "StepError",
