@@ -161,12 +161,20 @@ def command_line() -> str:
     group: Any = typer.main.get_command(commands())
     text = "# Command line\n\n## Exit codes\n\n"
     text += table(["code", "means"], ([str(code.value), meaning] for code, meaning in exits.MEANINGS.items()))
-    for name, command in group.commands.items():
+    for name, command in _commands_of(group):
         arguments = [one for one in command.params if one.param_type_name == "argument"]
         usage = " ".join(["fencepost", name, *(one.metavar or one.name.upper() for one in arguments), "[OPTIONS]"])
         text += f"\n## {name}\n\n```text\n{usage}\n```\n\n{_paragraphs(command.help)}\n\n"
         text += table(["argument", "means"], map(_parameter, command.params))
     return text
+
+
+def _commands_of(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command by its name, each followed by those below it."""
+    for name, command in group.commands.items():
+        yield f"{before}{name}", command
+        if hasattr(command, "commands"):
+            yield from _commands_of(command, f"{before}{name} ")
 
 
 def _paragraphs(text: str | None) -> str:

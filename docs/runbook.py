@@ -38,8 +38,19 @@ DID_NOT_HAPPEN = (
     "settle RUN STEP --did-not-happen --reason TEXT --app MODULE:APP",
     "you looked after the span and it is not there; it is then sent within its budget. Refused before the span is over",
 )
-ASK_AGAIN = ("resume RUN --reason TEXT", "the target can be asked again, or the configuration is as it was")
-GIVE_UP = ("terminate RUN --reason TEXT", "the run should end as it is; its effects stand, and the unknown stays in it")
+PUT_RIGHT = (
+    "settle RUN STEP --conflict --happened --result JSON --reason TEXT --app MODULE:APP",
+    "the target was put right by hand, and the effect stands there once. A resume never helps: the flag stays",
+)
+NOTHING_STANDS = (
+    "settle RUN STEP --conflict --did-not-happen --reason TEXT --app MODULE:APP",
+    "the target was put right by hand, and nothing of the effect is left there. Refused where it is proved applied",
+)
+ASK_AGAIN = ("reconcile RUN --reason TEXT", "the target can be asked again, or the configuration is as it was")
+GIVE_UP = (
+    "terminate RUN --reason TEXT",
+    "the run should end as it is; its effects stand, and the unknown stays in it. `reopen` takes that back",
+)
 CANCEL = ("cancel RUN --reason TEXT", "nothing new should begin")
 COMPENSATE = ("compensate RUN --reason TEXT", "what happened so far should be made acceptable, the last first")
 NEW_CODE = (
@@ -55,10 +66,7 @@ PAGES = (
         "attempt that was proved not applied is found applied.",
         "Each attempt and observation in `show`, then the objects at the target. Decide which one stands and "
         "put the others right at the target, by hand.",
-        (
-            GIVE_UP,
-            ("resume RUN --reason TEXT", "never helps by itself: the flag stays, and so does the hold"),
-        ),
+        (PUT_RIGHT, NOTHING_STANDS, GIVE_UP),
         "It means that a promise was not kept: a key compared by nobody, a `settle` too short, a look-up that "
         "finds somebody else's object, or an override. Find out which, before the next run does the same.",
     ),
@@ -260,7 +268,8 @@ PAGES = (
         "MovesRefused",
         "The ledger refused several times in a row what the run's own worker wrote, although nobody else owns it: a "
         "row is there that should not be, or is not as the worker read it. Nothing was sent on it.",
-        "The message: it names the rows. Was the file edited by hand, or put together from two copies?",
+        "The message: it names the rows. `fencepost check` names whatever else does not fit. Was the file edited by "
+        "hand, or put together from two copies?",
         (("resume RUN --reason TEXT", "the row is as it was, or the fault is mended"), CANCEL, GIVE_UP),
         "Leave the ledger's tables to Fencepost. If nobody touched them, please report it with the message.",
     ),

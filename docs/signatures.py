@@ -21,6 +21,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("Stands", "Allowed", "Refused", "Right"),
     ),
     "Run": ("App", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "CompensationReport", "Approval"),
+    "Look after a ledger": ("Selection", "Anchor"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
     "Answers of a look-up": ("Found", "Absent", "Inconclusive", "Conflicting"),
     "Models": ("Endpoint", "RuleBased", "Rule", "Answerer", "Question"),
@@ -67,7 +68,15 @@ INNER = {
 }
 """Members with a docstring that are for the package itself, whichever class has them."""
 
-OUTER = {"Answerer.provenance", "App.start", "Http.request", "SyncHttp.request", "World.start"}
+OUTER = {
+    "Anchor.as_text",
+    "Anchor.from_text",
+    "Answerer.provenance",
+    "App.start",
+    "Http.request",
+    "SyncHttp.request",
+    "World.start",
+}
 """Members of such a name that users call all the same."""
 
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns):\n((?:(?:    .*)?\n)+)", re.MULTILINE)

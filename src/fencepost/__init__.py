@@ -61,12 +61,14 @@ from fencepost.effects.question import Answerer, MalformedAnswer, Question
 from fencepost.effects.rules import Rule, RuleBased
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime.app import App
+from fencepost.runtime.bulk import Selection
 from fencepost.runtime.handle import Handle
 from fencepost.runtime.ledger import Ledger
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
 from fencepost.runtime.run import Run
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow, workflow
+from fencepost.store.chain import Anchor
 
 __version__ = "0.1.0"
 
@@ -74,6 +76,7 @@ __all__ = [
     "Absent",
     "Allowed",
     "Ambiguous",
+    "Anchor",
     "Answerer",
     "App",
     "Approval",
@@ -132,6 +135,7 @@ __all__ = [
     "RunNotFound",
     "RunState",
     "RunTerminated",
+    "Selection",
     "Stands",
     "Step",
     "StepError",

@@ -362,7 +362,10 @@ class Verbs(ABC):
         """See `Store.list_audits`."""
         values = wanted._asdict()
         values["before"] = _NO_ROW_HAS_THIS_NUMBER if wanted.before is None else wanted.before
-        return [rows.audit(row) for row in self._read("list_audits", **values)]
+        if wanted.run_id is None:
+            del values["run_id"]
+        name = "list_audits" if wanted.run_id is None else "list_audits_of_run"
+        return [rows.audit(row) for row in self._read(name, **values)]
 
     @contextmanager
     def walk(self) -> Iterator[Walk]:

@@ -27,7 +27,16 @@ FROM fencepost.audit WHERE :namespace::text IS NULL OR namespace = :namespace OR
 SELECT at, actor, verb, run_id, outcome, reason, before, after, namespace, step, item, no, previous, hash
 FROM fencepost.audit
 WHERE no < :before AND namespace = :namespace
-AND (:run_id::text IS NULL OR run_id = :run_id)
+AND (:verb::text IS NULL OR verb = :verb)
+AND (:actor::text IS NULL OR actor = :actor)
+AND (:outcome::text IS NULL OR outcome = :outcome)
+ORDER BY no DESC LIMIT :limit;
+
+-- name: list_audits_of_run
+-- A page of one run's audit rows, newest first; what is not given may be anything.
+SELECT at, actor, verb, run_id, outcome, reason, before, after, namespace, step, item, no, previous, hash
+FROM fencepost.audit
+WHERE no < :before AND namespace = :namespace AND run_id = :run_id
 AND (:verb::text IS NULL OR verb = :verb)
 AND (:actor::text IS NULL OR actor = :actor)
 AND (:outcome::text IS NULL OR outcome = :outcome)

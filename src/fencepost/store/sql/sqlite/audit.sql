@@ -23,11 +23,20 @@ SELECT at, actor, verb, run_id, outcome, reason, before, after, namespace, step,
 FROM audit WHERE :namespace IS NULL OR namespace = :namespace ORDER BY no;
 
 -- name: list_audits
--- A page of audit rows, newest first; what is not given may be anything.
+-- A page of audit rows, newest first; what is not given may be anything. `+`: by number, which is the order, not by an index that would have to be sorted.
 SELECT at, actor, verb, run_id, outcome, reason, before, after, namespace, step, item, no, previous, hash
 FROM audit
-WHERE no < :before AND namespace = :namespace
-AND (:run_id IS NULL OR run_id = :run_id)
+WHERE no < :before AND +namespace = :namespace
+AND (:verb IS NULL OR verb = :verb)
+AND (:actor IS NULL OR actor = :actor)
+AND (:outcome IS NULL OR outcome = :outcome)
+ORDER BY no DESC LIMIT :limit;
+
+-- name: list_audits_of_run
+-- A page of one run's audit rows, newest first; what is not given may be anything.
+SELECT at, actor, verb, run_id, outcome, reason, before, after, namespace, step, item, no, previous, hash
+FROM audit
+WHERE no < :before AND namespace = :namespace AND run_id = :run_id
 AND (:verb IS NULL OR verb = :verb)
 AND (:actor IS NULL OR actor = :actor)
 AND (:outcome IS NULL OR outcome = :outcome)
