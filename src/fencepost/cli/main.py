@@ -11,7 +11,19 @@ from typing import Annotated, Any
 
 import typer
 
-from fencepost.cli import acting, contract, copying, demonstrating, doctor, exits, looking, restoring, terminal, working
+from fencepost.cli import (
+    acting,
+    approving,
+    contract,
+    copying,
+    demonstrating,
+    doctor,
+    exits,
+    looking,
+    restoring,
+    terminal,
+    working,
+)
 from fencepost.cli.exits import Exit
 
 # `\b` keeps the lines of the paragraph that follows as they are.
@@ -43,6 +55,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     looking.runs,
     looking.show,
     acting.signal,
+    approving.approve,
     acting.cancel,
     acting.resume,
     acting.retry,

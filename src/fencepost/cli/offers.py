@@ -72,11 +72,21 @@ def _retry(step: Document) -> Iterator[str]:
 
 
 def _signal(step: Document) -> Iterator[str]:
-    if step["kind"] == "wait" and step["state"] == "open":
+    if step["kind"] == "wait" and step["state"] == "open" and step["allows"] is None:
         yield f" {_quoted(step['name'])} JSON"
 
 
-_FORMS: dict[str, Callable[[Document], Iterator[str]]] = {"settle": _settle, "retry": _retry, "signal": _signal}
+def _approve(step: Document) -> Iterator[str]:
+    if step["kind"] == "wait" and step["state"] == "open" and step["allows"] is not None:
+        yield f" {_quoted(step['name'])} --digest {_quoted(step['allows'])}"
+
+
+_FORMS: dict[str, Callable[[Document], Iterator[str]]] = {
+    "settle": _settle,
+    "retry": _retry,
+    "approve": _approve,
+    "signal": _signal,
+}
 
 
 def _operation(step: Document) -> str:
