@@ -233,10 +233,10 @@ PAGES = (
     ),
     Page(
         "AuthoriseFailed",
-        "An approval was to be used, and the read that says who may have the call done raised. Nothing was sent, and the "
-        "approval is not used.",
-        "The message: it names the read, and what it raised. A directory that is away for longer than the read's budget "
-        "holds the run as budget spent instead, at a step that begins with `authorise:`.",
+        "An approval was to be used, and the read that says who may have the call done raised. Nothing was sent, and "
+        "the approval is not used.",
+        "The message: it names the read, and what it raised. A directory that is away for longer than the read's "
+        "budget holds the run as budget spent instead, at a step that begins with `authorise:`.",
         (("resume RUN --reason TEXT", "the read is mended; it is asked anew for both persons"), CANCEL, GIVE_UP),
         "Let the read return `False` for somebody who may not, and raise `Transient` where it cannot tell yet.",
     ),

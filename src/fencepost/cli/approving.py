@@ -17,7 +17,7 @@ from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, RunId, S
 from fencepost.cli.printable import compact, printable
 
 if TYPE_CHECKING:
-    from fencepost.core.records import Step
+    from fencepost.core.records import Signal, Step
 
 WaitName = Annotated[str, typer.Argument(metavar="NAME", help="The name under which the run waits.")]
 Deny = Annotated[bool, typer.Option("--deny", help="Do not allow it.")]
@@ -53,37 +53,38 @@ def approve(
     from fencepost.core.approval import digest_waited_for
     from fencepost.runtime import signalling
 
-    person = somebody(by)
+    answer: dict[str, Any] = {"by": somebody(by), "approved": not deny, "comment": comment, "id": id}
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         history = ledger.store.load(run_of(ledger, run).no)
         waiting = {digest_waited_for(step): _call(step) for step in signalling.waits_for_approval(history, name)}
+        meant = {known: call for known, call in waiting.items() if digest in (None, known)}
         if not as_json:
-            for known, call in waiting.items():
-                if digest in (None, known):
-                    terminal.say(*_shown(call, known or ""))
-        if digest is None and len(waiting) == 1:
-            [digest] = waiting  # what was shown just now, and nothing that may come after it
-        kept = signalling.approve(
-            ledger, run, name, by=person, approved=not deny, comment=comment, digest=digest, id=id
-        )  # fmt: skip
-    said = json.loads(kept.payload)
-    if as_json:
-        terminal.document(
-            {
-                "run": run,
-                "name": kept.name,
-                "signal": kept.id,
-                "state": kept.state.value,
-                "approved": said["approved"],
-                "by": kept.sender,
-                "digest": said["digest"],
-                "call": waiting.get(said["digest"]),
-            }
-        )
-    else:
-        word = "denied" if deny else "approved"
-        terminal.say(f"{word} by {printable(person)}; the answer ({printable(kept.id)}) is {kept.state}")
+            terminal.say(*(line for known, call in meant.items() for line in _shown(call, known or "")))
+        if digest is None and len(meant) == 1:
+            [digest] = meant  # what was shown just now, and nothing that may come after it
+        kept = signalling.approve(ledger, run, name, digest=digest, **answer)
+    _say_what_became_of_it(run, kept, waiting, as_json=as_json)
     return Exit.DONE
+
+
+def _say_what_became_of_it(run: str, kept: Signal, waiting: dict[str | None, dict[str, Any]], *, as_json: bool) -> None:
+    said = json.loads(kept.payload)
+    if not as_json:
+        word = "approved" if said["approved"] else "denied"
+        terminal.say(f"{word} by {printable(kept.sender)}; the answer ({printable(kept.id)}) is {kept.state}")
+        return
+    terminal.document(
+        {
+            "run": run,
+            "name": kept.name,
+            "signal": kept.id,
+            "state": kept.state.value,
+            "approved": said["approved"],
+            "by": kept.sender,
+            "digest": said["digest"],
+            "call": waiting.get(said["digest"]),
+        }
+    )
 
 
 def _call(step: Step) -> dict[str, Any]:
