@@ -23,6 +23,10 @@ setup: $(VENV)/.ready ## Make the environment in .venv (PYTHON= chooses the inte
 demo: $(VENV)/.ready ## Kill workers while invoices go through (ARGS="--seed 7 --invoices 50")
 	$(BIN)/fencepost demo $(ARGS)
 
+.PHONY: demo-approvals
+demo-approvals: $(VENV)/.ready ## Let 200 runs wait for approval while workers are killed (ARGS="--seed 7")
+	$(BIN)/fencepost demo --approvals $(ARGS)
+
 .PHONY: test
 test: $(VENV)/.ready ## Run the tests on embedded parts alone (ARGS="tests/core -k fold")
 	$(BIN)/python -m pytest $(ARGS)

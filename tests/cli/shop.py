@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from fencepost.core.approval import Approval
 from fencepost.core.contract import Retry
 from fencepost.core.errors import NotSent, Unresolved
 from fencepost.effects.call import Call
@@ -89,6 +90,15 @@ async def approve(run: Run, order: Order) -> str:
 
 
 @workflow(version=1)
+async def sign(run: Run, order: Order) -> str:
+    call = book(order)
+    answer = await run.wait("ok", Approval, allows=call, within="1d")
+    if not answer.approved:
+        return f"{answer.by}: {answer.comment}"
+    return f"{(await run.do(call, approval=answer)).id} for {answer.by}"
+
+
+@workflow(version=1)
 async def ring_twice(run: Run, gate: str) -> str:
     await run.do(ring(gate), item="1")
     return await run.do(ring(gate), item="2")
@@ -106,6 +116,8 @@ async def greet_again(run: Run, name: str) -> str:
 
 
 app = App(
-    "sqlite:///shop.db", workflows=[greet, greet_again, order_ticket, approve, ring_twice, break_down], lease="15s"
+    "sqlite:///shop.db",
+    workflows=[greet, greet_again, order_ticket, approve, sign, ring_twice, break_down],
+    lease="15s",
 )
 not_an_app = {"app": 1}

@@ -16,6 +16,7 @@ def test_the_commands_are_those_that_the_docs_name():
             "runs",
             "show",
             "signal",
+            "approve",
             "cancel",
             "resume",
             "retry",

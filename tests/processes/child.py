@@ -16,7 +16,7 @@ from fencepost.effects.outside import Target
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime import verbs
 from fencepost.runtime.app import App
-from tests.processes import booking, control, lethal, stories, workflows
+from tests.processes import booking, control, lethal, signing, stories, workflows
 
 POINTS = "FENCEPOST_TEST_POINTS"
 
@@ -58,7 +58,9 @@ def make_app(told: dict, probe: Probe | None = None) -> App:
     """The app of a child, and of the harness that reads its ledger."""
     app = App(
         told["ledger"],
-        workflows=[*workflows.WORKFLOWS, *stories.WORKFLOWS, *lethal.WORKFLOWS, *booking.WORKFLOWS],
+        workflows=[
+            *workflows.WORKFLOWS, *stories.WORKFLOWS, *lethal.WORKFLOWS, *booking.WORKFLOWS, *signing.WORKFLOWS
+        ],  # fmt: skip
         targets={"tasks": Target(told["tasks"]), "books": Target(told["books"])},
         model=CountingModel(Path(told["questions"])),
         lease=told["lease"],

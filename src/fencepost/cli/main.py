@@ -13,6 +13,7 @@ import typer
 
 from fencepost.cli import (
     acting,
+    approving,
     auditing,
     checking,
     contract,
@@ -58,6 +59,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     looking.runs,
     looking.show,
     acting.signal,
+    approving.approve,
     acting.cancel,
     acting.resume,
     acting.reconcile,

@@ -72,7 +72,7 @@ def _retry(step: Document) -> Iterator[str]:
 
 
 def _signal(step: Document) -> Iterator[str]:
-    if step["kind"] == "wait" and step["state"] == "open":
+    if step["kind"] == "wait" and step["state"] == "open" and step["allows"] is None:
         yield f" {_quoted(step['name'])} JSON"
 
 
@@ -85,10 +85,16 @@ def _settle_conflict(step: Document) -> Iterator[str]:
             yield f" {_operation(step)} --conflict --did-not-happen --reason TEXT"
 
 
+def _approve(step: Document) -> Iterator[str]:
+    if step["kind"] == "wait" and step["state"] == "open" and step["allows"] is not None:
+        yield f" {_quoted(step['name'])} --digest {_quoted(step['allows'])}"
+
+
 _FORMS: dict[str, Callable[[Document], Iterator[str]]] = {
     "settle": _settle,
     "settle conflict": _settle_conflict,
     "retry": _retry,
+    "approve": _approve,
     "signal": _signal,
 }
 

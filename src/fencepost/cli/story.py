@@ -5,8 +5,9 @@ states are the values of `core.states`, each with its `label`. Reading the ledge
 apply the runtime's.
 
 The document: `run` (who and what, `state`, `owner`, `result`, `error`, `hold`, `held_at`, `cancel`), `waits_for`
-(texts), `verbs` (names), `steps` (in the order of their beginning; an effect has a `key`, `attempts` and
-`observations`), `compensation` (a report, or null), `signals`, and `audit`.
+(texts), `verbs` (names), `steps` (in the order of their beginning; an effect has a `key`, `attempts`, `observations`
+and the `approval` that it has used, a wait for an approval the digest that it `allows`), `compensation` (a report, or
+null), `signals`, and `audit`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.cli.printable import instant
+from fencepost.core.approval import digest_waited_for
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Signal, Step
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState, label
 from fencepost.runtime.applicable import verbs_for
@@ -107,6 +109,7 @@ def _step(step: Step, told: Told) -> Document:
         "label": label(step.state),
         "request": told.payload(step.request),
         "detail": told.payload(step.detail),
+        "allows": digest_waited_for(step),
         "result": told.payload(step.result),
         "error": _error(step.error),
         "began_at": instant(step.opened_at),
@@ -134,6 +137,7 @@ def _operation(operation: Operation, told: Told) -> Document:
         "request": told.payload(operation.request),
         "fingerprint": operation.fingerprint,
         "policy": _value(operation.policy),
+        "approval": operation.approval,
         "reference": operation.reference,
         "result": told.payload(operation.result),
         "error": _error(operation.error),
@@ -279,7 +283,7 @@ def awaited(history: History) -> list[str]:
 
 
 _AWAITED: dict[str, Callable[[Step], str]] = {
-    "wait": lambda step: f"signal {step.name!r}" + (f", until {instant(step.due_at)}" if step.due_at else ""),
+    "wait": lambda step: _wait(step) + (f", until {instant(step.due_at)}" if step.due_at else ""),
     "sleep": lambda step: f"the time {instant(step.due_at)}",
     "child": lambda step: f"child {step.name!r}",
     "model": lambda step: f"model {step.name!r}" + (f", not before {instant(step.due_at)}" if step.due_at else ""),
@@ -289,3 +293,11 @@ _AWAITED: dict[str, Callable[[Step], str]] = {
 
 def _awaited(step: Step) -> str:
     return _AWAITED[step.kind](step)
+
+
+def _wait(step: Step) -> str:
+    if digest_waited_for(step) is None:
+        return f"signal {step.name!r}"
+    call = json.loads(step.detail or "{}").get("call") or {}
+    item = "" if call.get("item") is None else f", item {call['item']}"
+    return f"approval {step.name!r} of {call.get('step')}{item}"

@@ -106,7 +106,7 @@ def _operation(operation: Document) -> Iterator[str]:
     yield _field("intends", f"{printable(operation['effect'])} {compact(operation['request'])}", 6)
     scope = f", scope {printable(operation['scope'])}" if operation["scope"] else ""
     yield _field("key", f"{short_key(operation['key'])}{scope}, contract version {operation['version']}", 6)
-    for name in ("compensates", "reference"):
+    for name in ("compensates", "approval", "reference"):
         if operation[name] is not None:
             yield _field(name, printable(operation[name]), 6)
     if operation["policy"]:

@@ -51,7 +51,7 @@ def run_demo(*, seed: int, invoices: int = 20, folder: Path | None = None, conso
     """
     if not INVOICES_MIN <= invoices <= INVOICES_MAX:
         raise Misuse(f"the demo takes {INVOICES_MIN} to {INVOICES_MAX} invoices, not {invoices}", hint="--invoices 20")
-    place = _empty(folder)
+    place = empty(folder)
     with Screen(console) as screen:
         try:
             return asyncio.run(_both(draw(seed, invoices, example.folder() / "invoices"), place, screen))
@@ -60,7 +60,8 @@ def run_demo(*, seed: int, invoices: int = 20, folder: Path | None = None, conso
             return EXIT_INTERRUPTED
 
 
-def _empty(folder: Path | None) -> Path:
+def empty(folder: Path | None) -> Path:
+    """Return a folder for the demo's files; raises `Misuse` if the named one has some."""
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="fencepost-demo-"))
     folder.mkdir(parents=True, exist_ok=True)

@@ -78,6 +78,17 @@ class Screen:
                 markup=False,
             )
 
+    def grid(self, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table whose first and last columns are words, and the others numbers."""
+        table = Table(title=title, title_justify="left")
+        for place, heading in enumerate(headings):
+            is_number = 0 < place < len(headings) - 1
+            table.add_column(heading, justify="right" if is_number else "left", max_width=9 if is_number else None)
+        for row in rows:
+            table.add_row(*row)
+        self._console.print()
+        self._console.print(table)
+
     def end(self, lines: Sequence[str]) -> None:
         """Print lines as they are, such as commands to try: unwrapped, so that they can be copied."""
         for line in lines:

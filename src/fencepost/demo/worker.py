@@ -1,4 +1,4 @@
-"""One worker process of the demo: works on the example's runs until SIGTERM, then drains and ends.
+"""One worker process of a demo: works on the example's runs, or on those of `payments`, until SIGTERM; then drains.
 
 Ledger and services come from the environment, as for any user of the example. Being killed and started again is done
 to it by `crew`.
@@ -9,7 +9,7 @@ import logging
 import signal
 import sys
 
-from fencepost.demo import example, leash
+from fencepost.demo import example, leash, payments
 from fencepost.runtime.app import App
 
 
@@ -25,4 +25,4 @@ async def work(app: App) -> None:
 if __name__ == "__main__":
     leash.end_with(parent=int(sys.argv[1]))
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
-    asyncio.run(work(example.load().app))
+    asyncio.run(work(payments.from_environment() if sys.argv[2:] == ["approvals"] else example.load().app))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fencepost.core.approval import digest_waited_for
 from fencepost.core.records import History, Operation
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState
 from fencepost.core.transitions import RUN, RunEvent
@@ -55,8 +56,18 @@ def _retry(history: History) -> bool:
 
 
 def _signal(history: History) -> bool:
-    waits = any(step.kind == "wait" and step.state is StepState.OPEN for step in history.steps)
-    return waits and history.run.state not in FINAL_RUN_STATES
+    return _waits(history, for_approval=False)
+
+
+def _approve(history: History) -> bool:
+    return _waits(history, for_approval=True)
+
+
+def _waits(history: History, *, for_approval: bool) -> bool:
+    """Whether the run waits for a signal, or for an approval."""
+    waits = (step for step in history.steps if step.kind == "wait" and step.state is StepState.OPEN)
+    found = any((digest_waited_for(step) is not None) is for_approval for step in waits)
+    return found and history.run.state not in FINAL_RUN_STATES
 
 
 def _cancel(history: History) -> bool:
@@ -84,6 +95,7 @@ VERBS: dict[str, Callable[[History], bool]] = {
     "reconcile": _reconcile,
     "resume": _resume,
     "retry": _retry,
+    "approve": _approve,
     "signal": _signal,
     "cancel": _cancel,
     "compensate": _compensate,

@@ -8,7 +8,7 @@ from fencepost.store.chain import broken_at
 from tests.store import build
 from tests.store.conftest import Ledger
 
-WAIT = "decision:1"
+WAIT = "/decision"
 
 
 def test_an_approval_is_used_by_one_dispatch_of_a_run_and_by_no_other(ledger: Ledger) -> None:
