@@ -81,8 +81,12 @@ def _on_loop_of(waiting: asyncio.Future[Run | None], run: Run | None) -> None:
         loop.call_soon_threadsafe(tell)
 
 
+NO_NUMBER = 0
+"""Instead of a run's number, while a transaction that may never commit holds it: another run may get it then."""
+
+
 class Handle(Generic[R_co]):
-    """One run, from outside."""
+    """One run, from outside. One that was started in a transaction is found once that is committed."""
 
     def __init__(self, app: App, run: Run, results: Door | None) -> None:
         self._app = app
@@ -126,7 +130,7 @@ class Handle(Generic[R_co]):
         watchers, number = self._app._watchers, self._run.no  # noqa: SLF001 - as above
         run = await watchers.left(number) if number in watchers.here else None
         while run is None or not (run.state in FINAL_RUN_STATES or run.state is RunState.HELD):
-            run = await watchers.left(number) if run is not None else None
+            run = await watchers.left(run.no) if run is not None else None
             run = run or await self._app._find(self.id)  # noqa: SLF001 - as above
         return run
 

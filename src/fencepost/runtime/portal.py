@@ -1,6 +1,7 @@
 """The blocking face of something async: the same methods, run to their end on an event loop in a thread of its own.
 
-No method is written twice. One loop thread serves a whole process; it is a daemon and starts at the first use.
+No method is written twice. One loop thread serves a whole process; it is a daemon and starts at the first use. What
+takes a caller's connection never waits, and is run on the caller's own thread.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from typing import Any, Self, TypeVar
+
+from fencepost.core.errors import Misuse
 
 T = TypeVar("T")
 
@@ -86,12 +89,22 @@ def _blocking(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         made = method(*args, **kwargs)
         if inspect.iscoroutine(made):
-            made = _PORTAL.run(made)
+            made = _run_here(made) if kwargs.get("connection") is not None else _PORTAL.run(made)
         if isinstance(made, AbstractAsyncContextManager) and not hasattr(made, "sync"):
             return _BlockingContext(made)
         return Blocking(made) if _has_async(made) else made
 
     return call
+
+
+def _run_here(work: Coroutine[Any, Any, T]) -> T:
+    """Run what never waits on this very thread: a caller's connection may belong to it."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        return ended.value  # type: ignore[no-any-return]  # what the coroutine returns
+    work.close()
+    raise Misuse("this waits for an event loop", hint="await it there, and not through .sync")
 
 
 def _has_async(made: object) -> bool:

@@ -52,7 +52,10 @@ class Group:
 
 
 class NewRun(NamedTuple):
-    """A run to be started; with `lease` it is owned and `running` from its first row on."""
+    """A run to be started; with `lease` it is owned and `running` from its first row on.
+
+    With a `resource` it keeps its place in line: it is not claimed before every earlier one of it has ended.
+    """
 
     namespace: str
     id: str
@@ -65,6 +68,7 @@ class NewRun(NamedTuple):
     lease: str | None
     wake_at: int
     at: int
+    resource: str | None = None
 
 
 class Started(NamedTuple):
@@ -143,6 +147,13 @@ class Store(Protocol):
 
     def start_run(self, new: NewRun) -> Started:
         """Insert a run, or return the one that has this id, with whether it is new. Comparing is the caller's."""
+
+    async def start_within(self, connection: Any, new: NewRun) -> Started:
+        """`start_run` on a caller's own connection, within its transaction: the row is there when that commits.
+
+        Waits only where the connection belongs to the event loop. Raises `Misuse` for one that is not known, in
+        autocommit mode, or to another database, and `StoreUnavailable` when the database refuses.
+        """
 
     def claim(
         self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
