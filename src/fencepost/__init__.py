@@ -5,6 +5,7 @@ This module only names what users import; every name is defined in the room it c
 
 from fencepost.core.contract import Retry
 from fencepost.core.errors import (
+    AlreadyAnswered,
     Ambiguous,
     Cancelled,
     CompensationIncomplete,
@@ -71,6 +72,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Absent",
     "Allowed",
+    "AlreadyAnswered",
     "Ambiguous",
     "Answerer",
     "App",

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from typing import Any, Self, TypeVar
 
-from fencepost.core.errors import Misuse
+from fencepost.store.callers import at_once
 
 T = TypeVar("T")
 
@@ -89,22 +89,12 @@ def _blocking(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         made = method(*args, **kwargs)
         if inspect.iscoroutine(made):
-            made = _run_here(made) if kwargs.get("connection") is not None else _PORTAL.run(made)
+            made = at_once(made) if kwargs.get("connection") is not None else _PORTAL.run(made)
         if isinstance(made, AbstractAsyncContextManager) and not hasattr(made, "sync"):
             return _BlockingContext(made)
         return Blocking(made) if _has_async(made) else made
 
     return call
-
-
-def _run_here(work: Coroutine[Any, Any, T]) -> T:
-    """Run what never waits on this very thread: a caller's connection may belong to it."""
-    try:
-        work.send(None)
-    except StopIteration as ended:
-        return ended.value  # type: ignore[no-any-return]  # what the coroutine returns
-    work.close()
-    raise Misuse("this waits for an event loop", hint="await it there, and not through .sync")
 
 
 def _has_async(made: object) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Coroutine, Generator, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from fencepost.core.errors import FencepostError, Misuse
@@ -40,6 +40,10 @@ class SqliteCaller:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._inner = connection
+
+    def require_transaction(self) -> None:
+        """Raise `Misuse` where each statement would commit by itself."""
+        connection = self._inner
         # Since Python 3.12 there is `autocommit`, which outranks `isolation_level` unless it is the legacy -1.
         by_itself = getattr(connection, "autocommit", -1)
         if not connection.in_transaction and (connection.isolation_level is None if by_itself == -1 else by_itself):
@@ -73,9 +77,13 @@ class PsycopgCaller:
     dialect = "postgres"
 
     def __init__(self, connection: Any) -> None:
+        self._inner = connection
+
+    def require_transaction(self) -> None:
+        """Raise `Misuse` where each statement would commit by itself."""
         from psycopg import pq
 
-        self._inner = connection
+        connection = self._inner
         if connection.autocommit and connection.info.transaction_status == pq.TransactionStatus.IDLE:
             _refuse_autocommit("`with connection.transaction():`")
 
@@ -127,13 +135,17 @@ def caller_of(connection: Any) -> Caller:
         Misuse: it is nothing that is known, or commits each statement by itself.
     """
     inner = _inside_sqlalchemy(connection)
-    if isinstance(inner, sqlite3.Connection):
-        return SqliteCaller(inner)
     psycopg = sys.modules.get("psycopg")
-    if psycopg is not None and isinstance(inner, psycopg.Connection):
-        return PsycopgCaller(inner)
-    if psycopg is not None and isinstance(inner, psycopg.AsyncConnection):
-        return AsyncPsycopgCaller(inner)
+    caller: Caller | None = None
+    if isinstance(inner, sqlite3.Connection):
+        caller = SqliteCaller(inner)
+    elif psycopg is not None and isinstance(inner, psycopg.Connection):
+        caller = PsycopgCaller(inner)
+    elif psycopg is not None and isinstance(inner, psycopg.AsyncConnection):
+        caller = AsyncPsycopgCaller(inner)
+    if caller is not None:
+        caller.require_transaction()
+        return caller
     raise Misuse(f"{type(inner).__module__}.{type(inner).__qualname__} is no connection known here", hint=_KNOWN)
 
 
@@ -162,6 +174,20 @@ async def run(steps: Steps[Result], connection: Any, *, dialect: str, ledger: st
         if told is None:
             raise
         raise told from error
+
+
+def at_once(work: Coroutine[Any, Any, Result]) -> Result:
+    """What never waits, run here and now on this very thread: a caller's connection may belong to it.
+
+    Raises:
+        Misuse: it does wait, for an event loop.
+    """
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        return ended.value  # type: ignore[no-any-return]  # what the coroutine returns
+    work.close()
+    raise Misuse("this waits for an event loop", hint="await it there: an async connection belongs to its loop")
 
 
 def _refuse_autocommit(begin: str) -> NoReturn:
