@@ -274,6 +274,8 @@ async def test_one_whose_outcome_is_unknown_keeps_back_the_later_ones_of_its_res
             await handle.result(within="20s")
         assert [await handle.state() for handle in handles[1:3]] == [RunState.READY, RunState.READY]
         assert sorted(target.requests) == ["first", "free", "other"]
+        ahead = [ledger.app.store.ahead_of((await ledger.app.show(name)).run) for name in ("first", "third", "free")]
+        assert ahead == [None, ("first", "held"), None]
         await ledger.app._verb(
             verbs.settle, "first", step="once", happened=True, result='"seen"', by="ann", reason="she looked"
         )

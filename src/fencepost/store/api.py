@@ -176,6 +176,9 @@ class Store(Protocol):
     def find(self, namespace: str, run_id: str) -> Run | None:
         """The run with this id."""
 
+    def ahead_of(self, run: Run) -> tuple[str, str] | None:
+        """Id and state of the run that stands first in the line of this one's resource; None: it does itself."""
+
     def runs(self, wanted: RunFilter) -> list[Run]:
         """A page of runs, newest first."""
 

@@ -191,6 +191,12 @@ class Verbs(ABC):
         return rows.run(found[0]) if found else None
 
     @whole
+    def ahead_of(self, run: Run) -> tuple[str, str] | None:
+        """See `Store.ahead_of`."""
+        found = self._read("ahead_of", namespace=run.namespace, resource=run.resource, run=run.no)
+        return found[0] if found else None
+
+    @whole
     def runs(self, wanted: RunFilter) -> list[Run]:
         """See `Store.runs`."""
         values = wanted._asdict()

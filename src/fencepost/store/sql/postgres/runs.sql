@@ -103,6 +103,12 @@ AND (run.workflow, run.workflow_version) IN (
 )
 ORDER BY in_a_row LIMIT :limit FOR NO KEY UPDATE OF run SKIP LOCKED;
 
+-- name: ahead_of
+-- Who stands first in the line of a resource, before a run.
+SELECT id, state FROM fencepost.run
+WHERE namespace = :namespace AND resource = :resource AND resource IS NOT NULL AND ended_at IS NULL AND no < :run
+ORDER BY no LIMIT 1;
+
 -- name: claim_run
 -- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
 UPDATE fencepost.run SET

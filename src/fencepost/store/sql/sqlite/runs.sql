@@ -86,6 +86,12 @@ WITH RECURSIVE owner (id) AS (
 SELECT no, generation, state, iif(answers = answered, takeovers, 0) + is_lost AS in_a_row, answered
 FROM orphan ORDER BY in_a_row LIMIT :limit;
 
+-- name: ahead_of
+-- Who stands first in the line of a resource, before a run.
+SELECT id, state FROM run
+WHERE namespace = :namespace AND resource = :resource AND resource IS NOT NULL AND ended_at IS NULL AND no < :run
+ORDER BY no LIMIT 1;
+
 -- name: claim_run
 -- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
 UPDATE run SET
