@@ -1,8 +1,8 @@
 """Lays out the public Python names as Markdown: signature, docstring, and the methods that users call.
 
-Which names there are is read from the `__all__` of `fencepost`, `fencepost.targets` and `fencepost.testing`; this file
-only groups them. A name that no group claims lands under "Other", where a test finds it. What is written where is
-`generate`.
+Which names there are is read from the `__all__` of `fencepost`, `fencepost.receiving`, `fencepost.targets` and
+`fencepost.testing`; this file only groups them. A name that no group claims lands under "Other", where a test finds it.
+What is written where is `generate`.
 """
 
 import inspect
@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import fencepost
-from fencepost import targets, testing
+from fencepost import receiving, targets, testing
 from fencepost.core.duration import spelled
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -31,21 +31,8 @@ ERRORS = "Errors"
 OTHER = "Other"
 
 NOT_MADE_BY_USERS = {
-    *(
-        "Approval",
-        "Bound",
-        "Call",
-        "Effect",
-        "ErrorRecord",
-        "Handle",
-        "Http",
-        "Run",
-        "RunState",
-        "Step",
-        "SyncCall",
-        "SyncHttp",
-    ),
-    *("Worker", "Workflow"),
+    *("Approval", "Bound", "Call", "Effect", "ErrorRecord", "Handle", "Http", "Receipt", "Run", "RunState", "Step"),
+    *("SyncCall", "SyncHttp", "Unsettled", "Worker", "Workflow"),
 }
 """Classes that users get and do not make: their constructors are nobody's business."""
 
@@ -109,6 +96,14 @@ def target_names() -> str:
     names = {name: getattr(targets, name) for name in targets.__all__}
     text = "# Targets that compare tokens\n\nEverything here is imported from `fencepost.targets`. "
     text += "How to use it: [fence a target](../howto/fence-a-target.md).\n\n"
+    return text + "\n".join(entry(name, one) for name, one in names.items())
+
+
+def receiving_names() -> str:
+    """Everything that `fencepost.receiving` offers."""
+    names = {name: getattr(receiving, name) for name in receiving.__all__}
+    text = "# Receiving\n\nEverything here is imported from `fencepost.receiving`. "
+    text += "How to use it: [make an endpoint idempotent](../howto/make-an-endpoint-idempotent.md).\n\n"
     return text + "\n".join(entry(name, one) for name, one in names.items())
 
 

@@ -6,6 +6,7 @@ This module only names what users import; every name is defined in the room it c
 from fencepost.core.approval import Approval, Right
 from fencepost.core.contract import Retry
 from fencepost.core.errors import (
+    AlreadyAnswered,
     Ambiguous,
     ApprovalRefused,
     Cancelled,
@@ -75,6 +76,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Absent",
     "Allowed",
+    "AlreadyAnswered",
     "Ambiguous",
     "Anchor",
     "Answerer",

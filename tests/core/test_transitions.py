@@ -13,7 +13,16 @@ from fencepost.core.states import (
     RunState,
     label,
 )
-from fencepost.core.transitions import OPERATION, RUN, TABLES, IllegalTransition, OperationEvent, RunEvent, Table
+from fencepost.core.transitions import (
+    OPERATION,
+    RECEIPT,
+    RUN,
+    TABLES,
+    IllegalTransition,
+    OperationEvent,
+    RunEvent,
+    Table,
+)
 
 EXPECTED = """
 operation nothing:        reserve reserved, dispatch dispatched
@@ -64,7 +73,14 @@ lease nothing:
 lease live:               renew live, expire expired, end ended
 lease expired:
 lease ended:
+receipt nothing:          begin in progress, answer answered
+receipt in progress:      answer answered, release free, lose unknown, ask in progress
+receipt answered:         begin in progress, answer answered
+receipt unknown:          ask in progress, answer answered, release free
+receipt free:             begin in progress, answer answered
 """
+
+EVERY = (*TABLES, RECEIPT)
 
 
 def _expected(table: Table) -> dict:
@@ -86,7 +102,7 @@ def _cells(table: Table, entries: str) -> dict:
 
 
 def _every_cell():
-    return [(table, state, event) for table in TABLES for state in (None, *table.states) for event in table.events]
+    return [(table, state, event) for table in EVERY for state in (None, *table.states) for event in table.events]
 
 
 def _cell_name(value):
@@ -108,7 +124,7 @@ def test_cell(table, state, event):
     assert refused.value.hint
 
 
-@pytest.mark.parametrize("table", TABLES, ids=_cell_name)
+@pytest.mark.parametrize("table", EVERY, ids=_cell_name)
 def test_rows_are_the_legal_cells_by_unique_names(table):
     rows = list(table.rows())
     assert {(row.state, row.event): row.to for row in rows} == {

@@ -1,6 +1,7 @@
 """A process that forks children on request, so that a hundred of them do not each import the package anew.
 
-A `Nursery` is held by the test process; the process behind it imports `child` once, and forks for each order. What is
+A `Nursery` is held by the test process; the process behind it imports a module once, `child` unless another is named,
+and forks for each order; the fork calls the module's `live`. What is
 forked is a process like any other: with its own pid, its own pipes, and killed by SIGKILL alone. It is forked before
 any thread, loop or ledger exists in the nursery. What a child does is in `child`.
 """
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -20,14 +23,14 @@ MESSAGE_BYTES_MAX = 65_536
 
 
 class Nursery:
-    """The nursery as the test process sees it; safe for threads."""
+    """The nursery as the test process sees it; safe for threads. Its children are the `live` of the module `of`."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: str = "tests.processes.child") -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.processes.nursery", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.processes.nursery", str(theirs.fileno()), of],
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT,
             )
@@ -94,7 +97,7 @@ class Forked:
             self._ended = -1
 
 
-def serve(asked: socket.socket) -> None:
+def serve(asked: socket.socket, live: Callable[[dict], None]) -> None:
     """Fork and reap as long as the test process asks."""
     while True:
         order, descriptors, _, _ = socket.recv_fds(asked, MESSAGE_BYTES_MAX, 3)
@@ -108,23 +111,21 @@ def serve(asked: socket.socket) -> None:
         pid = os.fork()
         if pid == 0:
             asked.close()
-            _become(wanted, descriptors)
+            _become(wanted, descriptors, live)
         for one in descriptors:
             os.close(one)
         asked.send(str(pid).encode())
 
 
-def _become(wanted: dict, descriptors: list[int]) -> None:
+def _become(wanted: dict, descriptors: list[int], live: Callable[[dict], None]) -> None:
     """Turn into the child that was asked for, and end with it."""
-    from tests.processes import child
-
     code = 1
     try:
         for number, one in enumerate(descriptors):
             os.dup2(one, number)
             os.close(one)
         os.environ.update(wanted["environment"])
-        child.live(wanted["told"])
+        live(wanted["told"])
         code = 0
     except BaseException:  # noqa: BLE001 - it is told, and the fork ends here whatever it was
         sys.excepthook(*sys.exc_info())
@@ -135,7 +136,6 @@ def _become(wanted: dict, descriptors: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    from tests.processes import child  # noqa: F401 - imported once, here, for all children
-
+    module = import_module(sys.argv[2])  # once, here, for all children
     with socket.socket(fileno=int(sys.argv[1])) as end:
-        serve(end)
+        serve(end, module.live)

@@ -89,7 +89,7 @@ class Oracle:
         self.books[no] = {
             "no": no, "namespace": new.namespace, "id": new.id, "workflow": new.workflow,
             "workflow_version": new.workflow_version, "principal": new.principal, "input": new.input,
-            "fingerprint": new.fingerprint, "parent": new.parent, "lease": new.lease,
+            "fingerprint": new.fingerprint, "parent": new.parent, "lease": new.lease, "resource": new.resource,
             "state": "running" if owned else "ready", "generation": int(owned), "version": 0,
             "wake_at": None if owned else new.wake_at, "result": None, "error": None, "hold": None, "cancel": None,
             "delivered": 0, "created_at": new.at, "changed_at": new.at, "ended_at": None,
@@ -98,11 +98,16 @@ class Oracle:
         return no, True
 
     def next_wake(self, margin: int) -> int | None:
-        times = [book["wake_at"] for book in self.books.values() if book["lease"] is None]
+        times = [book["wake_at"] for book in self.books.values() if book["lease"] is None and self.may_begin(book)]
         for name in {book["lease"] for book in self.books.values()} - {None}:
             lease = self.leases[name]
             times.append(kept(lease["closed_at"], lease["expires_at"] + margin))
         return min((time for time in times if time is not None), default=None)
+
+    def may_begin(self, book: Facts) -> bool:
+        """One that keeps a place in line begins when every earlier one has ended; what has begun goes on."""
+        line = [one for one in self.books.values() if one["resource"] == book["resource"] and one["ended_at"] is None]
+        return book["resource"] is None or book["state"] != "ready" or line[0] is book
 
     def claim(self, name: str, now: int, margin: int, limit: int, claimed: list[int] | None) -> None:
         """Take over what was claimed (None: the claimer heard that its own lease is over); complains if it may not."""
@@ -122,6 +127,7 @@ class Oracle:
         ripe = {
             no for no, book in self.books.items()
             if book["lease"] is None and book["wake_at"] is not None and book["wake_at"] <= now
+            and self.may_begin(book)
         }  # fmt: skip
         assert len(claimed) == len(set(claimed)) == min(limit, len(orphans | ripe)), "every due run, once, up to limit"
         assert set(claimed) <= orphans | ripe, "only what was due"

@@ -121,7 +121,8 @@ class History:
     def start_run(self) -> None:
         name = self.draw.choice(("run-1", "run-2", "run-3"))
         lease = self.draw.choice((None, *self.oracle.leases))
-        new = build.new_run(name, lease=lease, wake_at=self.clock.now + self.draw.choice((0, 5)), at=self.clock.now)
+        wake_at, resource = self.clock.now + self.draw.choice((0, 5)), self.draw.choice((None, None, "account"))
+        new = build.new_run(name, lease=lease, wake_at=wake_at, at=self.clock.now, resource=resource)
         self.note("start", new)
         run, is_new = self.store.start_run(new)
         assert (run.no, is_new) == self.oracle.start_run(new)

@@ -138,9 +138,10 @@ def show(
 
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         history = ledger.store.load(run_of(ledger, run).no)
+        ahead = ledger.store.ahead_of(history.run) if history.run.resource is not None else None
         leases = ledger.store.leases()
         audits = ledger.store.audits(ledger.namespace, run)
-    told = story(history, leases, audits, redact=redact)
+    told = story(history, leases, audits, ahead=ahead, redact=redact)
     if as_json:
         terminal.document(told)
     else:

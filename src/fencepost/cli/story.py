@@ -57,14 +57,24 @@ class Told:
         }
 
 
-def story(history: History, leases: Iterable[Lease], audits: Iterable[Audit], *, redact: bool = False) -> Document:
-    """The document of one run. With `redact`, requests, results, evidence and signals' values are left out."""
+def story(
+    history: History,
+    leases: Iterable[Lease],
+    audits: Iterable[Audit],
+    *,
+    ahead: tuple[str, str] | None = None,
+    redact: bool = False,
+) -> Document:
+    """The document of one run. With `redact`, requests, results, evidence and signals' values are left out.
+
+    `ahead` is the id and state of the run that stands before it in the line of its resource.
+    """
     told = Told({lease.id: lease for lease in leases}, redact)
     steps = [(step.opened_at, step.position, _step(step, told)) for step in history.steps]
     steps += [(one.reserved_at, one.position, _operation(one, told)) for one in history.operations]
     return {
         "run": _run(history, told),
-        "waits_for": waits_for(history),
+        "waits_for": waits_for(history, ahead),
         "verbs": verbs_for(history),
         "steps": [document for _, _, document in sorted(steps, key=lambda one: one[:2])],
         "compensation": compensation_of(history),
@@ -81,6 +91,7 @@ def _run(history: History, told: Told) -> Document:
         "workflow": run.workflow,
         "workflow_version": run.workflow_version,
         "on_behalf_of": run.principal,
+        "resource": run.resource,
         "state": run.state.value,
         "label": label(run.state),
         "generation": run.generation,
@@ -256,13 +267,15 @@ def held_at(history: History) -> str | None:
     return step if item is None else f"{step}, item {item}"
 
 
-def waits_for(history: History) -> list[str]:
+def waits_for(history: History, ahead: tuple[str, str] | None = None) -> list[str]:
     """What has to happen before the run goes on, in words; empty for one that has ended."""
     run = history.run
     if run.state in FINAL_RUN_STATES:
         return []
     found = ["a person"] if run.state is RunState.HELD else []
     found += awaited(history)
+    if ahead is not None and run.state is RunState.READY:
+        return [f"the end of run {ahead[0]!r}, which is {ahead[1]} and comes first for {run.resource!r}"]
     owned = run.lease is not None
     if not owned and run.state is not RunState.HELD and run.wake_at is not None:
         found.append(f"a worker, from {instant(run.wake_at)} on")

@@ -1,7 +1,8 @@
 """Finds what a command works on: the app that MODULE:APP names, or the ledger that --db names without any app.
 
-An app is a module-level `App`; the module is imported with the current folder on the path, or from a file. Opening the
-ledger, and refusing one that is not there, is done here too; what is done with it is the commands' part.
+An app is a module-level `App`, or the one behind a `Ledger`; the module is imported with the current folder on the
+path, or from a file. Opening the ledger, and refusing one that is not there, is done here too; what is done with it is
+the commands' part.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def load_app(reference: str) -> App:
         Usage: there is no such module or name, it is not an App, or importing the module failed.
     """
     from fencepost.runtime.app import App
+    from fencepost.runtime.ledger import Ledger
 
     place, mark, name = reference.rpartition(":")
     if not mark or not place or not name:
@@ -42,6 +44,8 @@ def load_app(reference: str) -> App:
         if not hasattr(found, part):
             raise Usage(f"{place} has no {name!r}", hint=_others(module, App))
         found = getattr(found, part)
+    if isinstance(found, Ledger):
+        return found.app
     if not isinstance(found, App):
         raise Usage(f"{reference} is not an App but {_described(found)}", hint=_others(module, App))
     return found

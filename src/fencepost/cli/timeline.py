@@ -48,6 +48,8 @@ def _head(run: Document) -> Iterator[str]:
     yield _field("owner", f"{_owner(run['owner'])}; generation {run['generation']}, version {run['version']}")
     if run["on_behalf_of"]:
         yield _field("acts for", printable(run["on_behalf_of"]))
+    if run["resource"]:
+        yield _field("in line for", printable(run["resource"]))
     yield _field("began", run["created_at"])
     yield _field("changed" if run["ended_at"] is None else "ended", run["ended_at"] or run["changed_at"])
     yield _field("input", compact(run["input"]))

@@ -117,6 +117,10 @@ class FenceRefused(NotOwner):
     """The target knows a higher token for this resource: somebody newer writes there, and this write did nothing."""
 
 
+class AlreadyAnswered(NotOwner):
+    """The key of a request that was received has an answer already, or belongs to another request."""
+
+
 # -- the outside is ambiguous -------------------------------------------------------------------------------------
 
 

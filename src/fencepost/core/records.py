@@ -206,6 +206,8 @@ class Run:
     ended_at: int | None = None
     takeovers: int = 0
     """How often it was taken over from a worker that was lost, since anything of it was answered; see `core.poison`."""
+    resource: str | None = None
+    """What it keeps its place in line for: it begins when every earlier run of the same resource has ended."""
 
 
 @dataclass(slots=True)

@@ -71,6 +71,15 @@ class LeaseState(StrEnum):
     ENDED = "ended"
 
 
+class ReceiptState(StrEnum):
+    """What a receiver knows of one key that somebody sent it with a request."""
+
+    IN_PROGRESS = "in progress"
+    ANSWERED = "answered"
+    UNKNOWN = "unknown"
+    FREE = "free"
+
+
 FINAL_OPERATION_STATES = frozenset({OperationState.SUCCEEDED, OperationState.FAILED, OperationState.CANCELLED})
 
 ACTIVE_RUN_STATES = frozenset(
@@ -132,5 +141,9 @@ _LABELS: dict[tuple[type[StrEnum], str], str] = {
         (LeaseState.LIVE, "renewed in time"),
         (LeaseState.EXPIRED, "not renewed; its runs may be taken over"),
         (LeaseState.ENDED, "given back by its process"),
+        (ReceiptState.IN_PROGRESS, "a handler is at work on it; duplicates are asked to come back"),
+        (ReceiptState.ANSWERED, "its first result is kept, and given again to duplicates"),
+        (ReceiptState.UNKNOWN, "the handler broke off; not run again before it is known what it did"),
+        (ReceiptState.FREE, "nothing was done; the same request may come again"),
     )
 }

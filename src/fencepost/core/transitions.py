@@ -1,7 +1,7 @@
 """Owns every transition: what each event does to each stored state, "nothing happens" included.
 
-`OPERATION`, `ATTEMPT`, `RUN`, `STEP`, `SIGNAL` and `LEASE` are total tables: each state x event cell is either the
-next state, the same state (nothing happens), or illegal. `Table.after` answers a legal cell and raises
+`OPERATION`, `ATTEMPT`, `RUN`, `STEP`, `SIGNAL`, `LEASE` and `RECEIPT` are total tables: each state x event cell is
+either the next state, the same state (nothing happens), or illegal. `Table.after` answers a legal cell and raises
 `IllegalTransition` for the others, changing nothing. The store's statements, the fault points, the reference and the
 explorer all read these tables. Which event an outcome amounts to is folded in `outcome`; nothing here knows time.
 """
@@ -15,7 +15,15 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from fencepost.core.errors import Misuse
-from fencepost.core.states import LeaseState, OperationState, Outcome, RunState, SignalState, StepState
+from fencepost.core.states import (
+    LeaseState,
+    OperationState,
+    Outcome,
+    ReceiptState,
+    RunState,
+    SignalState,
+    StepState,
+)
 
 
 class IllegalTransition(Misuse):
@@ -89,6 +97,16 @@ class LeaseEvent(StrEnum):
     RENEW = "renew"
     EXPIRE = "expire"
     END = "end"
+
+
+class ReceiptEvent(StrEnum):
+    """What can happen to a key at a receiver."""
+
+    BEGIN = "begin"
+    ANSWER = "answer"
+    RELEASE = "release"
+    LOSE = "lose"
+    ASK = "ask"
 
 
 State = TypeVar("State", bound=StrEnum)
@@ -366,3 +384,28 @@ LEASE = Table(
 )
 
 TABLES: tuple[Table, ...] = (OPERATION, ATTEMPT, RUN, STEP, SIGNAL, LEASE)  # type: ignore[type-arg]  # each table has its own states and events
+"""The tables of the ledger; each of their rows is a point at which a test kills a process."""
+
+_K, _KE = ReceiptState, ReceiptEvent
+
+RECEIPT = Table(
+    "receipt",
+    ReceiptState,
+    ReceiptEvent,
+    {
+        # Answered at once: written whole, in the handler's own transaction.
+        None: {_KE.BEGIN: _K.IN_PROGRESS, _KE.ANSWER: _K.ANSWERED},
+        _K.IN_PROGRESS: {
+            _KE.ANSWER: _K.ANSWERED,
+            _KE.RELEASE: _K.FREE,
+            _KE.LOSE: _K.UNKNOWN,
+            # Only once its time is over: somebody else asks what became of it.
+            _KE.ASK: _K.IN_PROGRESS,
+        },
+        # Only once its window is over: then the key means a new request.
+        _K.ANSWERED: {_KE.BEGIN: _K.IN_PROGRESS, _KE.ANSWER: _K.ANSWERED},
+        _K.UNKNOWN: {_KE.ASK: _K.IN_PROGRESS, _KE.ANSWER: _K.ANSWERED, _KE.RELEASE: _K.FREE},
+        _K.FREE: {_KE.BEGIN: _K.IN_PROGRESS, _KE.ANSWER: _K.ANSWERED},
+    },
+)
+"""A receiver's keys; they are kept in a store of their own (`receiving`)."""

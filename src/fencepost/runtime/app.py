@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -82,6 +83,7 @@ class App(Operators):
         self.url = url
         self.namespace = check_name(namespace, what="namespace")
         self._host: Host | None = None
+        self._opening = threading.Lock()
         self._closed = False
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
         for declared in workflows:
@@ -140,19 +142,23 @@ class App(Operators):
                 f"the app on {self.url} is closed", hint="do this inside `async with app:`, or before app.close()"
             )
         if self._host is None:
-            self._refuse_blanks()
-            store = open_store(self.url, clock=self.clock, patience=self._patience / SECOND, probe=self.probe)
-            self._host = Host(
-                namespace=self.namespace,
-                store=store,
-                journal=Journal(store),
-                lease=LeaseHolder(store, length=self._lease_length, margin=self._margin),
-                outside=self.outside,
-                executor=ThreadPoolExecutor(THREADS_MAX, "fencepost-step"),
-                workflows=self.workflows,
-                watchers=self._watchers,
-            )
+            with self._opening:
+                self._host = self._host or self._opened()
         return self._host
+
+    def _opened(self) -> Host:
+        self._refuse_blanks()
+        store = open_store(self.url, clock=self.clock, patience=self._patience / SECOND, probe=self.probe)
+        return Host(
+            namespace=self.namespace,
+            store=store,
+            journal=Journal(store),
+            lease=LeaseHolder(store, length=self._lease_length, margin=self._margin),
+            outside=self.outside,
+            executor=ThreadPoolExecutor(THREADS_MAX, "fencepost-step"),
+            workflows=self.workflows,
+            watchers=self._watchers,
+        )
 
     def _refuse_blanks(self) -> None:
         for effect in self.effects():
@@ -200,6 +206,7 @@ class App(Operators):
         *args: Any,
         id: str,
         on_behalf_of: str | None = None,
+        connection: Any = None,
         **kwargs: Any,
     ) -> Handle[R]:
         """Start a run, or find the one that this id and input have started already.
@@ -210,35 +217,40 @@ class App(Operators):
             **kwargs: by name.
             id: of the run, required; take it from the business event (`invoice:tenant-42:inv-1847`).
             on_behalf_of: the principal for whom the run acts.
+            connection: of sqlite3, psycopg or SQLAlchemy, to the ledger's own database: the run is started in its
+                transaction, and is there for the workers once you commit.
 
         Raises:
             RunInputMismatch: a run with this id has another input, workflow or principal.
-            Misuse: the id is malformed, or the workflow is not one of this app's.
+            Misuse: the id is malformed, the workflow is not one of this app's, or the connection does not fit.
             ValueRefused: the input cannot be stored and read back.
             StoreBusy: another process keeps the ledger's write lock for longer than the app's patience.
         """
+        return await self.begin(workflow, args, kwargs, id=id, on_behalf_of=on_behalf_of, connection=connection)
+
+    async def begin(
+        self, workflow: Workflow[..., R], args: tuple[Any, ...], kwargs: dict[str, Any], *, id: str,
+        on_behalf_of: str | None, connection: Any = None, resource: str | None = None,
+    ) -> Handle[R]:  # fmt: skip
+        """`start`; a run that names a `resource` does not begin before every earlier one of it has ended."""
         if not isinstance(workflow, Workflow):
             raise Misuse(f"{workflow!r} is no workflow", hint="pass the function that @workflow() decorates")
         if self.workflows.get((workflow.name, workflow.version)) is not workflow:
             raise Misuse(f"{workflow!r} is not one of this app's workflows", hint="pass it to App(workflows=[...])")
         text, fingerprint = workflow.encode(args, kwargs)
-        worker = next((one for one in self._workers if one.has_room()), None)
+        is_claimed = connection is not None or resource is not None
+        worker = None if is_claimed else next((one for one in self._workers if one.has_room()), None)
         store = self.host.store
         now = store.now()
+        lease = self.host.lease.id if worker is not None else None
         new = NewRun(
-            self.namespace,
-            check_run_id(id),
-            workflow.name,
-            workflow.version,
-            on_behalf_of,
-            text,
-            fingerprint,
-            None,
-            self.host.lease.id if worker is not None else None,
-            now,
-            now,
-        )
-        run = await self._starts.write(self.host.journal, new, lambda run: self._begin(run, worker))
+            self.namespace, check_run_id(id), workflow.name, workflow.version, on_behalf_of, text, fingerprint, None,
+            lease, now, now, resource,
+        )  # fmt: skip
+        if connection is not None:
+            run = await self._starts.join(store, new, connection)
+        else:
+            run = await self._starts.write(self.host.journal, new, lambda run: self._begin(run, worker))
         return Handle(self, run, workflow.results)
 
     def _begin(self, run: Run, worker: Worker | None) -> None:

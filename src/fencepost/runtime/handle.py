@@ -133,8 +133,12 @@ def _on_loop_of(waiting: asyncio.Future[Run | None], run: Run | None) -> None:
         loop.call_soon_threadsafe(tell)
 
 
+NO_NUMBER = 0
+"""Instead of a run's number, while a transaction that may never commit holds it: another run may get it then."""
+
+
 class Handle(Generic[R_co]):
-    """One run, from outside."""
+    """One run, from outside. One that was started in a transaction is found once that is committed."""
 
     def __init__(self, app: App, run: Run, results: Door | None) -> None:
         self._app = app
@@ -197,6 +201,8 @@ class Handle(Generic[R_co]):
                 return await leaving
             if not has_left and looks.is_worthwhile():
                 run = await self._app._find(self.id)  # noqa: SLF001 - as above
+                if number == NO_NUMBER:
+                    self._run = run
                 if _is_over(run):
                     return run
             await asyncio.wait([leaving], timeout=looks.pause())

@@ -2,7 +2,8 @@
 
 `ledger.perform` is a one-step run owned by this process's lease. Met again with the same operation name and request it
 returns the recorded result; another process performing it right now is waited for; what a crashed caller left behind
-is reconciled by the next one. Nothing here orders steps: that is a workflow.
+is reconciled by the next one. `ledger.enqueue` leaves the effect to whatever process works, and may join the caller's
+own database transaction. Nothing here orders steps: that is a workflow.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fencepost.core.errors import InProgress, Misuse, RunFailed, StepFailed
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.outside import Target
 from fencepost.runtime.app import App
+from fencepost.runtime.handle import Handle
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.single import SingleEffect
 
@@ -65,13 +67,8 @@ class Ledger:
             RunInputMismatch: the name was used with another request, or for another principal.
             Misuse: the ledger is closed, or serves another event loop.
         """
-        if not isinstance(bound, Bound) or not isinstance(bound.step, Effect):
-            raise Misuse(
-                "ledger.perform takes a bound effect", hint="write ledger.perform(create_ticket(request), ...)"
-            )
-        bound.performed = True
-        declared = self._workflow_of(bound.step)
-        await self._work()
+        declared = self._declared(bound, "perform")
+        await self.work()
         handle = await self.app.start(declared, *bound.args, id=operation, on_behalf_of=on_behalf_of, **bound.kwargs)
         try:
             return await handle.result(within=within)  # type: ignore[no-any-return]  # the effect's R
@@ -82,6 +79,45 @@ class Ledger:
         except RunFailed as error:
             raise (error.__cause__ if isinstance(error.__cause__, StepFailed) else error) from None
 
+    async def enqueue(
+        self,
+        bound: Bound[R],
+        *,
+        operation: str,
+        connection: Any = None,
+        resource: str | None = None,
+        on_behalf_of: str | None = None,
+    ) -> Handle[R]:
+        """Leave an effect to be performed by whatever process works on this ledger; returns at once.
+
+        Args:
+            bound: the effect with its arguments, `announce(order)`.
+            operation: names the business event (`order:442`); enqueued again it is the same one.
+            connection: of sqlite3, psycopg or SQLAlchemy, to the ledger's own database: the effect is enqueued in its
+                transaction, and performed if that commits. None: it is enqueued now.
+            resource: keeps an order: it does not begin before every earlier one of the same resource has ended, so that
+                one that is held, its outcome unknown, keeps back the others. The order is that of the commits.
+            on_behalf_of: the principal for whom it acts.
+
+        Raises:
+            RunInputMismatch: the name was used with another request or resource, or for another principal.
+            Misuse: it is no effect, or the connection does not lead to the ledger or commits by itself.
+            StoreUnavailable: the database refuses, and the hint says what to do.
+        """
+        declared = self._declared(bound, "enqueue")
+        return await self.app.begin(
+            declared, bound.args, bound.kwargs, id=operation, on_behalf_of=on_behalf_of, connection=connection,
+            resource=resource,
+        )  # fmt: skip
+
+    def _declared(self, bound: Bound[Any], verb: str) -> SingleEffect:
+        if not isinstance(bound, Bound) or not isinstance(bound.step, Effect):
+            raise Misuse(
+                f"ledger.{verb} takes a bound effect", hint=f"write ledger.{verb}(create_ticket(request), ...)"
+            )
+        bound.performed = True
+        return self._workflow_of(bound.step)
+
     def _workflow_of(self, effect: Effect[..., Any]) -> SingleEffect:
         found = self._single.get(id(effect))
         if found is None:
@@ -89,8 +125,11 @@ class Ledger:
             self.app.register(found)
         return found
 
-    async def _work(self) -> None:
-        """Begin working in this event loop, at the first use."""
+    async def work(self) -> None:
+        """Begin to work in this event loop, until the ledger is closed: perform what is enqueued, by whomever.
+
+        `perform` begins by itself. Only effects that this ledger was given, or has met, are worked on.
+        """
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop

@@ -1,6 +1,7 @@
 """The blocking face of something async: the same methods, run to their end on an event loop in a thread of its own.
 
-No method is written twice. One loop thread serves a whole process; it is a daemon and starts at the first use.
+No method is written twice. One loop thread serves a whole process; it is a daemon and starts at the first use. What
+takes a caller's connection never waits, and is run on the caller's own thread.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from typing import Any, Self, TypeVar
+
+from fencepost.store.callers import at_once
 
 T = TypeVar("T")
 
@@ -86,7 +89,7 @@ def _blocking(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         made = method(*args, **kwargs)
         if inspect.iscoroutine(made):
-            made = _PORTAL.run(made)
+            made = at_once(made) if kwargs.get("connection") is not None else _PORTAL.run(made)
         if isinstance(made, AbstractAsyncContextManager) and not hasattr(made, "sync"):
             return _BlockingContext(made)
         return Blocking(made) if _has_async(made) else made

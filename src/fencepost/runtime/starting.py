@@ -1,7 +1,8 @@
 """Writes the first row of a run: once per id, with bounded patience for a busy ledger, and never left unlived.
 
 A start whose caller was told that the ledger is busy may be written all the same; then the run is handed on like any
-other. What a caller may start is `app`; living the run is `worker`.
+other. One that joins the caller's own transaction is the caller's to commit. What a caller may start is `app`; living
+the run is `worker`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import FencepostError, RunInputMismatch, StoreBusy
 from fencepost.core.records import Run
-from fencepost.store.api import NewRun, Started
+from fencepost.runtime.handle import NO_NUMBER
+from fencepost.store.api import NewRun, Started, Store
 from fencepost.store.journal import Journal
 from fencepost.store.ticket import Ticket
 
-_GIVEN_AT_THE_START = {"workflow": "workflow", "fingerprint": "input", "principal": "principal"}
+_GIVEN_AT_THE_START = {
+    "workflow": "workflow",
+    "fingerprint": "input",
+    "principal": "principal",
+    "resource": "resource",
+}
 """Columns of a run in which a second start must agree with the first, and what people call them."""
 
 
@@ -48,6 +57,18 @@ class Starts:
         if is_new:
             begin(run)
         return run
+
+    async def join(self, store: Store, new: NewRun, connection: Any) -> Run:
+        """The run, written in the transaction of the caller's connection; whoever claims it sees it when it commits.
+
+        Raises:
+            RunInputMismatch: a run with this id was started with something else.
+            Misuse: the connection does not lead to the ledger, or commits each statement by itself.
+            StoreUnavailable: the database refuses, and the hint says what to do.
+        """
+        run, _ = await store.start_within(connection, new)
+        _require_the_same(run, new)
+        return replace(run, no=NO_NUMBER)
 
     def _busy(self, new: NewRun) -> StoreBusy:
         return StoreBusy(

@@ -368,8 +368,8 @@ class Worker:
             if self._life_of.get(run.no) is asyncio.current_task():
                 del self._life_of[run.no]
             self.host.watchers.run_left(run.no, left)
-            if was_full or left is None or left.state not in FINAL_RUN_STATES:
-                self._woken.set()
+            if was_full or left is None or left.state not in FINAL_RUN_STATES or left.resource is not None:
+                self._woken.set()  # the last: the next in its line may begin
 
     async def _live_until_left(self, run: Run, history: History | None) -> Run | None:
         """Live the run, loading it again where the ledger says something else; how it is left, None: not by us."""

@@ -56,7 +56,10 @@ class Group:
 
 
 class NewRun(NamedTuple):
-    """A run to be started; with `lease` it is owned and `running` from its first row on."""
+    """A run to be started; with `lease` it is owned and `running` from its first row on.
+
+    With a `resource` it keeps its place in line: it is not claimed before every earlier one of it has ended.
+    """
 
     namespace: str
     id: str
@@ -69,6 +72,7 @@ class NewRun(NamedTuple):
     lease: str | None
     wake_at: int
     at: int
+    resource: str | None = None
 
 
 class Started(NamedTuple):
@@ -163,6 +167,13 @@ class Store(Protocol):
     def start_run(self, new: NewRun) -> Started:
         """Insert a run, or return the one that has this id, with whether it is new. Comparing is the caller's."""
 
+    async def start_within(self, connection: Any, new: NewRun) -> Started:
+        """`start_run` on a caller's own connection, within its transaction: the row is there when that commits.
+
+        Waits only where the connection belongs to the event loop. Raises `Misuse` for one that is not known, in
+        autocommit mode, or to another database, and `StoreUnavailable` when the database refuses.
+        """
+
     def claim(
         self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
         suspects: int | None = None, asks: bool = True,
@@ -187,6 +198,9 @@ class Store(Protocol):
 
     def find(self, namespace: str, run_id: str) -> Run | None:
         """The run with this id."""
+
+    def ahead_of(self, run: Run) -> tuple[str, str] | None:
+        """Id and state of the run that stands first in the line of this one's resource; None: it does itself."""
 
     def runs(self, wanted: RunFilter) -> list[Run]:
         """A page of runs, newest first."""

@@ -16,8 +16,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from fencepost.core.errors import StoreUnavailable
-from fencepost.store import faultpoints, postgres_listener, rows
+from fencepost.store import faultpoints, joining, postgres_listener, rows
 from fencepost.store.api import Group, NewRun, Started
+from fencepost.store.callers import Steps
 from fencepost.store.changes import Changes
 from fencepost.store.groups import Outcome
 from fencepost.store.moves import Move, Observe
@@ -46,6 +47,7 @@ class PostgresStore(Verbs):
     `listener` is None where nobody can be told of changes. `clock` is the server's unless a test gives another.
     """
 
+    dialect = "postgres"
     is_remote = True
 
     def __init__(
@@ -237,6 +239,15 @@ class PostgresStore(Verbs):
         if is_new and new.lease is None:
             work.announce()
         return Started(rows.run(row), is_new)
+
+    @property
+    def place(self) -> str:
+        """Server and database, without a password."""
+        return self.ledger
+
+    def _joining(self, new: NewRun) -> Steps[Started]:
+        told = {"channel": CHANNEL, "message": self.schema}
+        return joining.on_postgres(self.queries, told, lambda: self._read("where_we_are")[0], new)
 
     def _announce(self, when: str, points: Sequence[str]) -> None:
         if self.probe is not None:

@@ -20,7 +20,7 @@ _PARAMETER = re.compile(r"(?<![:\w]):(?P<name>[a-z_]+)")
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 
 SCHEMA = "fencepost"
-_SCHEMA = re.compile(r"\bfencepost(?=\.)|(?<=CREATE SCHEMA )fencepost\b")
+_SCHEMA = re.compile(r"\bfencepost(?=\.)|(?<=CREATE SCHEMA )fencepost\b|(?<=SCHEMA IF NOT EXISTS )fencepost\b")
 
 Row = tuple[Any, ...]
 
@@ -74,7 +74,7 @@ def load(dialect: str, schema: str = SCHEMA) -> Mapping[str, Query]:
     for file in sorted(_folder(dialect).iterdir(), key=lambda entry: entry.name):
         if not file.name.endswith(".sql"):
             continue
-        for name, query in read(_in_schema(file, schema), numbered=dialect == "postgres").items():
+        for name, query in read(in_schema(file.read_text("utf-8"), schema), numbered=dialect == "postgres").items():
             assert name not in found, f"two queries are named {name}"
             found[name] = query
     return found
@@ -85,13 +85,13 @@ def migrations(dialect: str, schema: str = SCHEMA) -> list[tuple[int, str, str]]
     found = []
     for file in _folder(dialect).joinpath("migrations").iterdir():
         number, _, name = file.name.removesuffix(".sql").partition("_")
-        found.append((int(number), name, _in_schema(file, schema)))
+        found.append((int(number), name, in_schema(file.read_text("utf-8"), schema)))
     return sorted(found)
 
 
-def _in_schema(file: Any, schema: str) -> str:
+def in_schema(text: str, schema: str) -> str:
     """A file's text, for tables in this schema; the caller has checked that it is a plain name."""
-    return _SCHEMA.sub(schema, file.read_text("utf-8"))
+    return _SCHEMA.sub(schema, text)
 
 
 def _folder(dialect: str) -> Any:

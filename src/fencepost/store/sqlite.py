@@ -14,9 +14,10 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from fencepost.core.errors import StoreBusy, StoreFailed, StoreUnavailable
-from fencepost.store import faultpoints
-from fencepost.store.api import Answer, Group, NewRun
+from fencepost.store import faultpoints, joining
+from fencepost.store.api import Answer, Group, NewRun, Started
 from fencepost.store.batch import Writer
+from fencepost.store.callers import Steps
 from fencepost.store.changes import Looked
 from fencepost.store.connection import Connection, SqliteError
 from fencepost.store.failures import unavailable
@@ -32,6 +33,7 @@ from fencepost.store.verbs import Verbs
 class SqliteStore(Verbs):
     """One ledger file. Safe to use from any thread; made by `open_store`."""
 
+    dialect = "sqlite"
     is_remote = False
 
     def __init__(
@@ -150,6 +152,14 @@ class SqliteStore(Verbs):
 
     def _observe(self, work: Work, observations: Sequence[Observe]) -> None:  # noqa: ARG002 - the same
         self._writer.observe(observations)
+
+    @property
+    def place(self) -> str:
+        """The file."""
+        return self.path
+
+    def _joining(self, new: NewRun) -> Steps[Started]:
+        return joining.on_sqlite(self.queries, self.path, new)
 
     def _take_turn(self, patience: Patience) -> None:
         if not self._turn.acquire(timeout=patience.seconds):

@@ -22,8 +22,9 @@ from fencepost.core.poison import fitting
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
-from fencepost.store import faultpoints, rows
+from fencepost.store import callers, faultpoints, rows
 from fencepost.store.api import Audited, AuditFilter, Decision, NewRun, RunFilter, Started
+from fencepost.store.callers import Steps
 from fencepost.store.chain import append
 from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Query, Row
@@ -53,6 +54,7 @@ def whole(verb: Callable[Concatenate[Any, P], Result]) -> Callable[Concatenate[A
 class Verbs(ABC):
     """What both stores do alike."""
 
+    dialect: str
     probe: Probe | None
     queries: Mapping[str, Query]
 
@@ -175,11 +177,30 @@ class Verbs(ABC):
         found = work.execute("find_run", namespace=new.namespace, id=new.id)
         return Started(rows.run(found[0]), is_new)
 
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """What may be shown of where the ledger is."""
+
+    @abstractmethod
+    def _joining(self, new: NewRun) -> Steps[Started]:
+        """The statements that start a run on a caller's own connection."""
+
+    async def start_within(self, connection: Any, new: NewRun) -> Started:
+        """See `Store.start_within`."""
+        return await callers.run(self._joining(new), connection, dialect=self.dialect, ledger=self.place)
+
     @whole
     def find(self, namespace: str, run_id: str) -> Run | None:
         """See `Store.find`."""
         found = self._read("find_run", namespace=namespace, id=run_id)
         return rows.run(found[0]) if found else None
+
+    @whole
+    def ahead_of(self, run: Run) -> tuple[str, str] | None:
+        """See `Store.ahead_of`."""
+        found = self._read("ahead_of", namespace=run.namespace, resource=run.resource, run=run.no)
+        return found[0] if found else None
 
     @whole
     def runs(self, wanted: RunFilter) -> list[Run]:

@@ -35,6 +35,23 @@ def test_runs_are_claimed_in_the_order_in_which_they_fall_due_and_not_before(led
     assert ledger.claim(limit=0) == []
 
 
+def test_one_that_keeps_a_place_in_line_is_claimed_when_every_earlier_one_has_ended(ledger: Ledger) -> None:
+    ledger.store.take_lease(build.lease())
+    for name, resource in (("first", "a"), ("second", "a"), ("third", "a"), ("other", "b"), ("free", None)):
+        ledger.store.start_run(build.new_run(name, resource=resource))
+    ledger.store.start_run(build.new_run("of another namespace", resource="a", namespace="tests"))
+
+    first, *others = ledger.claim()
+
+    assert [run.id for run in (first, *others)] == ["first", "other", "free"]
+    wake = ledger.store.next_wake(build.WORKFLOWS, namespace="default", margin=0)
+    assert wake == ledger.store.leases()[0].expires_at, "nothing is due but the lease's own end"
+    assert [run.id for run in ledger.claim(namespace="tests")] == ["of another namespace"]
+    ledger.do(first, build.move_run(first, "fail", "failed"))
+    assert [run.id for run in ledger.claim()] == ["second"]
+    assert ledger.claim() == []
+
+
 def test_only_workflows_that_the_worker_knows_are_claimed(ledger: Ledger) -> None:
     ledger.store.take_lease(build.lease())
     ledger.store.start_run(build.new_run("newer", workflow_version=2))

@@ -4,18 +4,20 @@
 -- Insert runs unless their ids exist; the numbers of those that are new. Looking first spends no number on the others.
 INSERT INTO fencepost.run (
     namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
-    wake_at, parent, created_at, changed_at
+    wake_at, parent, created_at, changed_at, resource
 )
 SELECT
     new.namespace, new.id, workflow, workflow_version, principal, input, fingerprint,
     CASE WHEN lease IS NULL THEN 'ready' ELSE 'running' END,
     coalesce((SELECT max(number) * 1048576 FROM fencepost.epoch), 0) + (lease IS NOT NULL)::int, 0, lease,
-    CASE WHEN lease IS NULL THEN wake_at END, parent, at, at
+    CASE WHEN lease IS NULL THEN wake_at END, parent, at, at, resource
 FROM unnest(
     :namespace::text[], :id::text[], :workflow::text[], :workflow_version::bigint[], :principal::text[],
-    :input::text[], :fingerprint::text[], :parent::bigint[], :lease::text[], :wake_at::bigint[], :at::bigint[]
+    :input::text[], :fingerprint::text[], :parent::bigint[], :lease::text[], :wake_at::bigint[], :at::bigint[],
+    :resource::text[]
 ) WITH ORDINALITY AS new (
-    namespace, id, workflow, workflow_version, principal, input, fingerprint, parent, lease, wake_at, at, place
+    namespace, id, workflow, workflow_version, principal, input, fingerprint, parent, lease, wake_at, at, resource,
+    place
 )
 WHERE NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.namespace = new.namespace AND run.id = new.id)
 ORDER BY place
@@ -26,21 +28,21 @@ RETURNING no;
 -- The run with this id.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, resource
 FROM fencepost.run WHERE namespace = :namespace AND id = :id;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, resource
 FROM fencepost.run WHERE no = :run;
 
 -- name: list_runs
 -- A page of runs in any state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, resource
 FROM fencepost.run
 WHERE namespace = :namespace AND no < :after
 AND (:workflow::text IS NULL OR workflow = :workflow)
@@ -51,7 +53,7 @@ ORDER BY no DESC LIMIT :limit;
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, resource
 FROM fencepost.run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow::text IS NULL OR workflow = :workflow)
@@ -59,12 +61,18 @@ AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
 ORDER BY no DESC LIMIT :limit;
 
 -- name: due_runs
--- Unowned runs whose time has come, the earliest first; those that somebody else is claiming are left to them.
+-- Unowned runs whose time has come, the earliest first. One that keeps a place in line begins when it is the first;
+-- those that somebody else is claiming are left to them.
 SELECT no, generation, state, takeovers, answers FROM fencepost.run
 WHERE lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
 )
+AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
+    SELECT 1 FROM fencepost.run AS earlier
+    WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
+    AND earlier.ended_at IS NULL AND earlier.no < run.no
+))
 ORDER BY wake_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: orphaned_runs
@@ -95,6 +103,12 @@ AND (run.workflow, run.workflow_version) IN (
 )
 ORDER BY in_a_row LIMIT :limit FOR NO KEY UPDATE OF run SKIP LOCKED;
 
+-- name: ahead_of
+-- Who stands first in the line of a resource, before a run.
+SELECT id, state FROM fencepost.run
+WHERE namespace = :namespace AND resource = :resource AND resource IS NOT NULL AND ended_at IS NULL AND no < :run
+ORDER BY no LIMIT 1;
+
 -- name: claim_run
 -- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
 UPDATE fencepost.run SET
@@ -121,6 +135,11 @@ SELECT (
     AND (workflow, workflow_version) IN (
         SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
     )
+    AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
+        SELECT 1 FROM fencepost.run AS earlier
+        WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
+        AND earlier.ended_at IS NULL AND earlier.no < run.no
+    ))
     ORDER BY wake_at LIMIT 1
 );
 

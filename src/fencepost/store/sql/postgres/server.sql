@@ -64,10 +64,14 @@ LOCK TABLE fencepost.audit IN SHARE ROW EXCLUSIVE MODE;
 -- The runs with these ids, in the order in which they are asked for.
 SELECT no, run.namespace, run.id, workflow, workflow_version, input, fingerprint, state, generation, version,
     created_at, changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, resource
 FROM unnest(:namespace::text[], :id::text[]) WITH ORDINALITY AS asked (namespace, id, place)
 JOIN fencepost.run ON run.namespace = asked.namespace AND run.id = asked.id
 ORDER BY place;
+
+-- name: lock_line
+-- Keep others from standing in the line of a resource until the end, so that its order is that of the commits.
+SELECT pg_advisory_xact_lock(hashtextextended(:namespace || ' ' || :resource, 0));
 
 -- name: tell_others
 -- Tell those who listen, with the commit.

@@ -4,33 +4,33 @@
 -- Insert a run unless its id exists.
 INSERT INTO run (
     namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
-    wake_at, parent, created_at, changed_at
+    wake_at, parent, created_at, changed_at, resource
 ) VALUES (
     :namespace, :id, :workflow, :workflow_version, :principal, :input, :fingerprint,
     CASE WHEN :lease IS NULL THEN 'ready' ELSE 'running' END,
     coalesce((SELECT max(number) * 1048576 FROM epoch), 0) + (:lease IS NOT NULL), 0, :lease,
-    CASE WHEN :lease IS NULL THEN :wake_at END, :parent, :at, :at
+    CASE WHEN :lease IS NULL THEN :wake_at END, :parent, :at, :at, :resource
 ) ON CONFLICT (namespace, id) DO NOTHING;
 
 -- name: find_run
 -- The run with this id.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, resource
 FROM run WHERE namespace = :namespace AND id = :id;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, resource
 FROM run WHERE no = :run;
 
 -- name: list_runs
 -- A page of runs in any state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, resource
 FROM run
 WHERE namespace = :namespace AND no < :after
 AND (:workflow IS NULL OR workflow = :workflow)
@@ -41,7 +41,7 @@ ORDER BY no DESC LIMIT :limit;
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, resource
 FROM run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow IS NULL OR workflow = :workflow)
@@ -49,12 +49,17 @@ AND (:prefix IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
 ORDER BY no DESC LIMIT :limit;
 
 -- name: due_runs
--- Unowned runs whose time has come, the earliest first.
+-- Unowned runs whose time has come, the earliest first. One that keeps a place in line begins when it is the first.
 SELECT no, generation, state, takeovers, answers FROM run
 WHERE lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
 )
+AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
+    SELECT 1 FROM run AS earlier
+    WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
+    AND earlier.ended_at IS NULL AND earlier.no < run.no
+))
 ORDER BY wake_at LIMIT :limit;
 
 -- name: orphaned_runs
@@ -81,6 +86,12 @@ WITH RECURSIVE owner (id) AS (
 SELECT no, generation, state, iif(answers = answered, takeovers, 0) + is_lost AS in_a_row, answered
 FROM orphan ORDER BY in_a_row LIMIT :limit;
 
+-- name: ahead_of
+-- Who stands first in the line of a resource, before a run.
+SELECT id, state FROM run
+WHERE namespace = :namespace AND resource = :resource AND resource IS NOT NULL AND ended_at IS NULL AND no < :run
+ORDER BY no LIMIT 1;
+
 -- name: claim_run
 -- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
 UPDATE run SET
@@ -105,7 +116,12 @@ SELECT min(wake_at) FROM run
 WHERE lease IS NULL AND wake_at IS NOT NULL AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
-);
+)
+AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
+    SELECT 1 FROM run AS earlier
+    WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
+    AND earlier.ended_at IS NULL AND earlier.no < run.no
+));
 
 -- name: next_due_lease
 -- When the earliest lease that owns a run which this worker could take is over, or was.

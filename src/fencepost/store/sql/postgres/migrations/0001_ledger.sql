@@ -76,6 +76,8 @@ CREATE TABLE fencepost.run (
     -- Takeovers from workers that were lost, in a row, and how much of the run had been answered at the last of them.
     takeovers bigint NOT NULL DEFAULT 0 CHECK (takeovers >= 0),
     answers bigint NOT NULL DEFAULT 0,
+    -- What it keeps its place in line for: none begins before every earlier one of the same resource has ended.
+    resource text COLLATE "C",
     UNIQUE (namespace, id),
     CHECK (state <> 'running' OR lease IS NOT NULL),
     CHECK (lease IS NULL OR state IN ('running', 'cancelling', 'compensating')),
@@ -95,6 +97,9 @@ CREATE INDEX run_due ON fencepost.run (wake_at) WHERE lease IS NULL AND wake_at 
 
 -- A claim, and a worker looking for its signals, go by owner; most runs have none.
 CREATE INDEX run_owned ON fencepost.run (lease) WHERE lease IS NOT NULL;
+
+-- A claim asks who stands before a run in its line; runs without a resource, and those that have ended, are not in it.
+CREATE INDEX run_in_line ON fencepost.run (namespace, resource, no) WHERE resource IS NOT NULL AND ended_at IS NULL;
 
 -- A person lists runs by state, newest first.
 CREATE INDEX run_listed ON fencepost.run (namespace, state, no);

@@ -1,0 +1,373 @@
+"""A start or an effect inside the caller's own transaction: it happens if that commits, and never otherwise.
+
+What happened is counted at the target. Processes that are killed in between are in tests/processes.
+"""
+
+import asyncio
+import sqlite3
+import threading
+
+import pytest
+
+from fencepost.core.errors import Misuse, RunHeld, RunInputMismatch, RunNotFound, StoreBusy, StoreUnavailable
+from fencepost.core.states import RunState
+from fencepost.runtime import verbs
+from fencepost.runtime.app import App
+from fencepost.runtime.ledger import Ledger
+from fencepost.runtime.run import Run
+from fencepost.runtime.workflow import workflow
+from fencepost.store.open import path_of
+from fencepost.store.postgres_url import place_of
+from tests.runtime.callers import KINDS, calling, conninfo, driver, make_table, names
+from tests.runtime.stage import Gate, keyed, once, played, reaches, target, until, working
+from tests.services.fixtures import DIALECTS
+
+
+@workflow()
+async def one(run: Run, name: str) -> str:
+    return await run.do(keyed(name))
+
+
+@pytest.fixture
+def place(db):
+    """A ledger beside a table of the caller's."""
+    App(db, workflows=[]).sync.close()
+    with App(db, workflows=[]).sync as app:
+        assert app.store
+    make_table(db)
+    return db
+
+
+each_kind = pytest.mark.parametrize(
+    ("dialect", "kind"), [(dialect, kind) for dialect in DIALECTS for kind in KINDS[dialect]]
+)
+
+
+# -- commit or nothing ------------------------------------------------------------------------------------------------
+
+
+@each_kind
+@played
+async def test_what_is_started_or_enqueued_happens_if_the_caller_commits_and_never_otherwise(place, kind):
+    async with working(place, one) as app, Ledger(place) as ledger:
+        async with calling(kind, place) as caller:
+            for name in ("kept", "taken back"):
+                await caller.write(name)
+                started = await app.start(one, f"started, {name}", id=f"run, {name}", connection=caller.connection)
+                enqueued = await ledger.enqueue(
+                    keyed(f"enqueued, {name}"), operation=f"effect, {name}", connection=caller.connection
+                )
+                with pytest.raises(RunNotFound):
+                    await started.state()
+                if name == "kept":
+                    await caller.commit()
+                    await ledger.work()
+                    assert await started.result(within="20s") == f"made started, {name}"
+                    assert await enqueued.result(within="20s") == f"made enqueued, {name}"
+                else:
+                    await caller.rollback()
+        for handle in (started, enqueued):
+            with pytest.raises(RunNotFound):
+                await handle.state()
+        assert names(place) == ["kept"]
+        assert len(await app.runs()) == 2
+    assert sorted(target.requests) == ["enqueued, kept", "started, kept"]
+
+
+@each_kind
+@played
+async def test_one_id_is_one_run_however_often_it_is_started_and_in_which_transactions(place, kind):
+    async with working(place, one) as app:
+        for _ in range(2):
+            async with calling(kind, place) as caller:
+                await caller.write("what the run is about")
+                for _ in range(2):
+                    handle = await app.start(one, "a", id="r", connection=caller.connection)
+                with pytest.raises(RunInputMismatch):
+                    await app.start(one, "b", id="r", connection=caller.connection)
+                await caller.commit()
+            assert await handle.result(within="20s") == "made a"
+        assert len(names(place)) == 2
+    assert target.requests == ["a"]
+
+
+@played
+async def test_the_handle_of_a_start_that_was_taken_back_never_shows_another_run(place):
+    async with working(place, one) as app:
+        with driver(place) as connection:
+            lost = await app.start(one, "lost", id="lost", connection=connection)
+            connection.rollback()
+        # On a file the next run gets the number that was free again.
+        assert await (await app.start(one, "other", id="other")).result() == "made other"
+        with pytest.raises(RunNotFound):
+            await lost.result(within="1s")
+
+
+def test_a_blocking_start_uses_the_callers_connection_on_the_callers_own_thread(place):
+    """A connection of sqlite3 refuses every other thread."""
+    app, ledger = App(place, workflows=[one]), Ledger(place)
+    with app.sync as blocking, ledger.sync as outbox, driver(place) as connection, blocking.worker():
+        outbox.work()
+        started = blocking.start(one, "a", id="r", connection=connection)
+        enqueued = outbox.enqueue(keyed("b"), operation="e", connection=connection)
+        assert target.requests == []
+        connection.commit()
+        assert started.result(within="20s") == "made a"
+        assert enqueued.result(within="20s") == "made b"
+
+
+def test_many_threads_open_one_ledger_for_their_starts(place):
+    app = App(place, workflows=[one])
+    hosts = set()
+
+    def start(number: int) -> None:
+        with driver(place) as connection:
+            app.sync.start(one, "a", id=f"r{number}", connection=connection)
+            hosts.add(id(app.host))
+            connection.commit()
+
+    threads = [threading.Thread(target=start, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    with app.sync as blocking:
+        assert len(blocking.runs()) == 8
+    assert len(hosts) == 1
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+@played
+async def test_a_connection_that_commits_by_itself_is_refused(place):
+    async with App(place, workflows=[one]) as app:
+        with driver(place) as connection:
+            if isinstance(connection, sqlite3.Connection):
+                connection.isolation_level = None
+            else:
+                connection.autocommit = True
+            with pytest.raises(Misuse, match="autocommit"):
+                await app.start(one, "a", id="r", connection=connection)
+            connection.execute("BEGIN")
+            await app.start(one, "a", id="r", connection=connection)
+            connection.execute("ROLLBACK")
+        assert await app.runs() == []
+
+
+@played
+async def test_a_connection_to_something_else_is_refused(place, tmp_path):
+    async with App(place, workflows=[one]) as app:
+        for connection in (
+            sqlite3.connect(tmp_path / "other.db"),
+            sqlite3.connect(":memory:"),
+            object(),
+        ):
+            with pytest.raises(Misuse):
+                await app.start(one, "a", id="r", connection=connection)
+            if isinstance(connection, sqlite3.Connection):
+                connection.close()
+        assert await app.runs() == []
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+@played
+async def test_an_attached_ledger_is_refused_since_files_commit_one_by_one(place, tmp_path):
+    async with App(place, workflows=[one]) as app:
+        connection = sqlite3.connect(tmp_path / "business.db")
+        connection.execute("ATTACH ? AS ledger", (path_of(place),))
+        with pytest.raises(Misuse, match="ATTACH"):
+            await app.start(one, "a", id="r", connection=connection)
+        connection.close()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+@played
+async def test_a_transaction_that_has_read_too_early_hears_what_to_do(place):
+    async with App(place, workflows=[one]) as app:
+        with driver(place) as connection:
+            connection.execute("BEGIN")
+            connection.execute("SELECT * FROM business").fetchall()
+            await app.start(one, "other", id="other")
+            with pytest.raises(StoreBusy, match="BEGIN IMMEDIATE"):
+                await app.start(one, "a", id="r", connection=connection)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS[1:])
+@played
+async def test_another_database_of_the_same_server_is_refused(place, postgres_server):
+    import psycopg
+
+    postgres_server.ask("DROP DATABASE IF EXISTS elsewhere")
+    postgres_server.ask("CREATE DATABASE elsewhere")
+    async with App(place, workflows=[one]) as app:
+        with (
+            psycopg.connect(conninfo(postgres_server.url("elsewhere"))) as connection,
+            pytest.raises(Misuse, match="elsewhere"),
+        ):
+            await app.start(one, "a", id="r", connection=connection)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS[1:])
+@played
+async def test_a_user_needs_the_rights_that_the_page_names_and_no_others(place, postgres_server):
+    import psycopg
+
+    schema = place_of(place).schema
+    for statement in (
+        "DROP ROLE IF EXISTS shop",
+        "CREATE ROLE shop LOGIN",
+        f"GRANT USAGE ON SCHEMA {schema} TO shop",
+        f"GRANT SELECT, INSERT ON {schema}.run TO shop",
+        f"GRANT SELECT ON {schema}.epoch TO shop",
+    ):
+        postgres_server.ask(statement)
+    async with working(place, one) as app:
+        with psycopg.connect(conninfo(place), user="shop") as connection:
+            handle = await app.start(one, "a", id="r", connection=connection)
+        assert await handle.result(within="20s") == "made a"
+        postgres_server.ask(f"REVOKE INSERT ON {schema}.run FROM shop")
+        with (
+            psycopg.connect(conninfo(place), user="shop") as connection,
+            pytest.raises(StoreUnavailable, match="grant"),
+        ):
+            await app.start(one, "b", id="s", connection=connection)
+    postgres_server.ask("DROP OWNED BY shop")
+    postgres_server.ask("DROP ROLE shop")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS[1:])
+@played
+async def test_a_transaction_that_cannot_be_serialised_hears_what_to_do(place):
+    import psycopg
+
+    async with App(place, workflows=[one]) as app:
+        with psycopg.connect(conninfo(place)) as connection:
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.execute("SELECT 1 FROM business")
+            await app.start(one, "a", id="r")
+            with pytest.raises(StoreBusy, match="from its start"):
+                await app.start(one, "a", id="r", connection=connection)
+
+
+# -- order ------------------------------------------------------------------------------------------------------------
+
+
+@played
+async def test_one_whose_outcome_is_unknown_keeps_back_the_later_ones_of_its_resource_alone(place):
+    target.plan("first", "lose")
+    async with Ledger(place) as ledger:
+        handles = [
+            await ledger.enqueue(effect(name), operation=name, resource=resource)
+            for effect, name, resource in (
+                (once, "first", "account:1"),
+                (keyed, "second", "account:1"),
+                (keyed, "third", "account:1"),
+                (keyed, "other", "account:2"),
+                (keyed, "free", None),
+            )
+        ]
+        await ledger.work()
+        with pytest.raises(RunHeld):
+            await handles[0].result(within="20s")
+        for handle in handles[3:]:
+            await handle.result(within="20s")
+        assert [await handle.state() for handle in handles[1:3]] == [RunState.READY, RunState.READY]
+        assert sorted(target.requests) == ["first", "free", "other"]
+        ahead = [ledger.app.store.ahead_of((await ledger.app.show(name)).run) for name in ("first", "third", "free")]
+        assert ahead == [None, ("first", "held"), None]
+        await ledger.app._verb(
+            verbs.settle, "first", step="once", happened=True, result='"seen"', by="ann", reason="she looked"
+        )
+        assert await handles[2].result(within="20s") == "made third"
+    assert target.requests[3:] == ["second", "third"]
+
+
+@played
+async def test_one_that_failed_for_good_makes_way(place):
+    target.plan("first", "refuse")
+    async with Ledger(place) as ledger:
+        await ledger.enqueue(keyed("first"), operation="first", resource="account")
+        second = await ledger.enqueue(keyed("second"), operation="second", resource="account")
+        await ledger.work()
+        assert await second.result(within="20s") == "made second"
+        await reaches(ledger.app, "first", RunState.FAILED)
+
+
+@played
+async def test_one_that_waits_in_line_can_be_cancelled_there(place):
+    gate = Gate()
+    target.plan("first", gate)
+    async with Ledger(place) as ledger:
+        await ledger.enqueue(keyed("first"), operation="first", resource="account")
+        await ledger.enqueue(keyed("second"), operation="second", resource="account")
+        third = await ledger.enqueue(keyed("third"), operation="third", resource="account")
+        await ledger.work()
+        await gate.reached.wait()
+        await ledger.app.cancel("second", by="ann", reason="not wanted")
+        await reaches(ledger.app, "second", RunState.CANCELLED)
+        gate.opened.set()
+        assert await third.result(within="20s") == "made third"
+    assert target.requests == ["first", "third"]
+
+
+@played
+async def test_two_workers_keep_the_order_of_each_resource_and_do_everything_once(place):
+    async with Ledger(place, effects=[keyed]) as one, Ledger(place, effects=[keyed]) as other:
+        await one.work()
+        await other.work()
+        handles = []
+        for number in range(24):
+            with driver(place) as connection:
+                resource = f"account:{number % 3}"
+                handles.append(
+                    await one.enqueue(
+                        keyed(f"{number:02}"), operation=f"o{number}", resource=resource, connection=connection
+                    )
+                )
+                connection.commit()
+        for handle in handles:
+            await handle.result(within="30s")
+    assert sorted(target.requests) == [f"{number:02}" for number in range(24)]
+    for account in range(3):
+        mine = [request for request in target.requests if int(request) % 3 == account]
+        assert mine == sorted(mine)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS[1:])
+@played
+async def test_the_order_is_that_of_the_commits_also_when_transactions_overlap(place):
+    async with Ledger(place, effects=[keyed]) as ledger, Ledger(place, effects=[keyed]) as worker:
+        async with calling("async psycopg", place) as early, calling("async psycopg", place) as late:
+            await ledger.enqueue(keyed("a"), operation="a", resource="account", connection=early.connection)
+            waiting = asyncio.create_task(
+                ledger.enqueue(keyed("b"), operation="b", resource="account", connection=late.connection)
+            )
+            other = await ledger.enqueue(keyed("c"), operation="c", resource="another")
+            await worker.work()
+            assert await other.result(within="20s") == "made c"
+            assert not waiting.done(), "whoever is second in line waits for the commit of the first"
+            await early.commit()
+            handle = await waiting
+            await late.commit()
+        assert await handle.result(within="20s") == "made b"
+    assert [request for request in target.requests if request != "c"] == ["a", "b"]
+
+
+@played
+async def test_the_same_operation_for_another_resource_is_refused(place):
+    async with Ledger(place) as ledger:
+        await ledger.enqueue(keyed("a"), operation="o", resource="account:1")
+        with pytest.raises(RunInputMismatch, match="resource"):
+            await ledger.enqueue(keyed("a"), operation="o", resource="account:2")
+
+
+@played
+async def test_a_worker_elsewhere_hears_of_the_commit_soon(place):
+    async with Ledger(place, effects=[keyed]) as worker, Ledger(place) as ledger:
+        await worker.work()
+        await until(lambda: worker.app._workers, "it to work")
+        with driver(place) as connection:
+            handle = await ledger.enqueue(keyed("a"), operation="a", connection=connection)
+            connection.commit()
+        assert await handle.result(within="5s") == "made a"
