@@ -59,8 +59,12 @@ def make_app(told: dict, probe: Probe | None = None) -> App:
     app = App(
         told["ledger"],
         workflows=[
-            *workflows.WORKFLOWS, *stories.WORKFLOWS, *lethal.WORKFLOWS, *booking.WORKFLOWS, *signing.WORKFLOWS
-        ],  # fmt: skip
+            *workflows.WORKFLOWS,
+            *stories.WORKFLOWS,
+            *lethal.WORKFLOWS,
+            *booking.WORKFLOWS,
+            *signing.WORKFLOWS,
+        ],
         targets={"tasks": Target(told["tasks"]), "books": Target(told["books"])},
         model=CountingModel(Path(told["questions"])),
         lease=told["lease"],
