@@ -6,8 +6,10 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from fencepost import (
@@ -31,6 +33,7 @@ from fencepost.core.records import LOST_TIME
 from fencepost.runtime.restoring import close_lost_time, restored
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.open import wall_clock
+from tests.services.postgres import Cluster
 
 RUNGS = ("keyed", "looked-up", "fenced", "held")
 SOON = Retry(attempts=3, within="15m", first_delay="1ms", longest_delay="2ms")
@@ -88,19 +91,37 @@ def steps(world: World, rung: str) -> Workflow:
 
 
 class Ledger:
-    """A ledger's file with its backup, and a clock that can be moved."""
+    """A ledger with its backup, and a clock that can be moved."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path, self.backup = folder / "ledger.db", folder / "backup.db"
+    url: str
+
+    def __init__(self) -> None:
         self.ahead = 0
 
     def clock(self) -> int:
         return wall_clock() + self.ahead
 
     def app(self, *workflows: Workflow) -> App:
-        app = App(f"sqlite:///{self.path}", workflows=list(workflows))
+        app = App(self.url, workflows=list(workflows))
         app.clock = self.clock
         return app
+
+    def back_up(self) -> None:
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        raise NotImplementedError
+
+    def change(self, statement: str) -> None:
+        """Change it behind everybody's back."""
+        raise NotImplementedError
+
+
+class LedgerInFile(Ledger):
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.path, self.backup = folder / "ledger.db", folder / "backup.db"
+        self.url = f"sqlite:///{self.path}"
 
     def back_up(self) -> None:
         with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(self.backup)) as copy:
@@ -112,10 +133,45 @@ class Ledger:
                 Path(f"{self.path}{end}").unlink()
         shutil.copy(self.backup, self.path)
 
+    def change(self, statement: str) -> None:
+        with closing(sqlite3.connect(self.path)) as inside, inside:
+            inside.execute(statement)
+
+
+class LedgerOnServer(Ledger):
+    """In a database of its own, dumped and restored by PostgreSQL's own programs."""
+
+    def __init__(self, server: Cluster) -> None:
+        super().__init__()
+        self.server, self.database = server, f"restored_{next(_databases)}"
+        self.url = server.url(self.database)
+        self.backup = server.folder / f"{self.database}.dump"
+        server.ask(f"CREATE DATABASE {self.database}")
+
+    def back_up(self) -> None:
+        self.server.run("pg_dump", *self._connecting(self.database), "--format=custom", f"--file={self.backup}")
+
+    def restore(self) -> None:
+        self.server.ask(f"DROP DATABASE {self.database} WITH (FORCE)")
+        self.server.run("pg_restore", *self._connecting("postgres"), "--create", str(self.backup))
+
+    def change(self, statement: str) -> None:
+        with closing(psycopg.connect(self.url)) as inside, inside:
+            inside.execute("SET search_path = fencepost")
+            inside.execute(statement.encode())
+
+    def _connecting(self, database: str) -> list[str]:
+        return [f"--host={self.server.folder}", "--username=fencepost", f"--dbname={database}"]
+
+
+_databases = count(1)
+
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path)
+def ledger(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> Ledger:
+    if dialect == "sqlite":
+        return LedgerInFile(tmp_path)
+    return LedgerOnServer(request.getfixturevalue("postgres_server"))
 
 
 async def deliver(app: App, flow: Workflow, *names: str) -> list[str]:
@@ -272,8 +328,7 @@ def test_a_worker_that_has_seen_more_than_the_ledger_knows_stops(ledger: Ledger)
             worker, lease = app.worker(), app.host.lease
             await worker.__aenter__()
             # As a restore under a running worker leaves it: its lease as it was some time ago.
-            with closing(sqlite3.connect(ledger.path)) as inside, inside:
-                inside.execute("UPDATE lease SET renewed_at = renewed_at - 1")
+            ledger.change("UPDATE lease SET renewed_at = renewed_at - 1")
             assert not lease._renew()
             await until(lambda: lease.is_over and lease._stopping.is_set())
             with pytest.raises(LedgerWentBack, match="older than what this worker has seen"):
@@ -288,8 +343,7 @@ def test_a_worker_goes_on_once_somebody_has_said_that_the_ledger_was_restored(le
     async def story() -> None:
         async with ledger.app(flow) as app, app.worker():
             first = app.host.lease
-            with closing(sqlite3.connect(ledger.path)) as inside, inside:
-                inside.execute("UPDATE lease SET renewed_at = renewed_at - 1")
+            ledger.change("UPDATE lease SET renewed_at = renewed_at - 1")
             restored(app, by="anna", reason="the disk died")
             assert not first._renew()
             await until(lambda: app.host.lease is not first)

@@ -83,7 +83,7 @@ class Cluster:
 
     def _fill(self) -> None:
         """Make the data folder."""
-        self._run(
+        self.run(
             "initdb", "--pgdata", str(self.data), "--username=fencepost", "--auth=trust", "--encoding=UTF8",
             "--locale=C.UTF-8", "--no-instructions",
         )  # fmt: skip
@@ -93,14 +93,17 @@ class Cluster:
         """The data folder."""
         return self.folder / "data"
 
+    port = 5432
+    """Of the Unix socket, whose name it is a part of; nothing else listens, unless `settings` says so."""
+
     def url(self, database: str = "postgres", *, user: str = "fencepost", more: str = "") -> str:
         """The url of a database on this server; `more` is appended to its parameters."""
-        return f"postgresql:///{database}?host={self.folder}&user={user}{more}"
+        return f"postgresql:///{database}?host={self.folder}&port={self.port}&user={user}{more}"
 
     def start(self) -> None:
         """Start the server and wait until it takes connections."""
         command = [str(self._bin / "postgres"), "-D", str(self.data), "-k", str(self.folder)]
-        options = ["listen_addresses=", "fsync=on", "max_connections=200", *self.settings]
+        options = ["listen_addresses=", f"port={self.port}", "fsync=on", "max_connections=200", *self.settings]
         log = (self.folder / "log").open("ab")
         with log:
             self._server = subprocess.Popen(
@@ -114,7 +117,7 @@ class Cluster:
         assert self._server is not None
         if self._server.poll() is not None:
             raise NotHere(f"PostgreSQL did not start: {(self.folder / 'log').read_text('utf-8')[-2_000:]}")
-        asked = [str(self._bin / "pg_isready"), "--quiet", "--host", str(self.folder)]
+        asked = [str(self._bin / "pg_isready"), "--quiet", "--host", str(self.folder), "--port", str(self.port)]
         return subprocess.run(asked, check=False).returncode == 0
 
     def has_ended(self) -> bool:
@@ -154,7 +157,8 @@ class Cluster:
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def run(self, program: str, *arguments: str) -> None:
+        """Run one of PostgreSQL's programs as the server's user."""
         command = [*self._as_user, str(self._bin / program), *arguments]
         done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=self.folder)
         if done.returncode:
@@ -169,7 +173,7 @@ class Standby(Cluster):
         super().__init__(primary.settings)
 
     def _fill(self) -> None:
-        self._run(
+        self.run(
             "pg_basebackup", "--pgdata", str(self.data), "--host", str(self._primary.folder), "--username=fencepost",
             "--checkpoint=fast", "--write-recovery-conf",
         )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fencepost.core.errors import FencepostError, ForeignDatabase, StoreBusy, StoreUnavailable
 from fencepost.store.postgres_connection import PostgresError
-from fencepost.store.postgres_servers import READ_ONLY, UNTRUSTED
+from fencepost.store.postgres_servers import NOT_LET_IN, READ_ONLY, UNTRUSTED
 
 GUARD_REFUSED = "FP001"
 """Raised by `all_of`, when a statement has changed fewer rows than it was given."""
@@ -86,6 +86,12 @@ _SAYINGS: tuple[tuple[tuple[str, ...], type[FencepostError], str, str], ...] = (
         StoreUnavailable,
         "the ledger's server is not trusted",
         "check sslrootcert, and that the host in the url is one of the server's certificate; nothing was sent to it",
+    ),
+    (
+        (NOT_LET_IN,),
+        StoreUnavailable,
+        "the ledger's server does not let this user in",
+        "check user, password and database in the url, in PG* variables and ~/.pgpass, and the server's pg_hba.conf",
     ),
     (
         _GONE,

@@ -13,12 +13,14 @@ import time
 from fencepost.store.postgres_connection import LOST, PostgresConnection, PostgresError
 from fencepost.store.postgres_url import Place
 
-UNTRUSTED, READ_ONLY = "08FP1", "25006"
-"""What is said for a server that TLS does not accept, and what PostgreSQL says for one that takes no writes."""
+UNTRUSTED, NOT_LET_IN, READ_ONLY = "08FP1", "08FP2", "25006"
+"""What is said for a server that TLS does not accept, and for one that does not accept us; and what PostgreSQL says for
+one that takes no writes."""
 
 # Of a connection that did not come about libpq gives no code, only words: of the first kind that is found among them.
 _WORDS = {
     UNTRUSTED: ("certificate", "does not support SSL"),
+    NOT_LET_IN: ("authentication failed", "no pg_hba.conf entry", "no password supplied", "does not exist"),
     READ_ONLY: ("session is read-only", "server is in hot standby mode"),
 }
 
