@@ -283,6 +283,11 @@ class Prepared:
             results = connection.receive(patience or (IN_PLACE if len(self._entries) == 1 else 0.0))
         except PostgresError as error:
             return self._refused(connection, error, patience)
+        except BaseException:
+            # Whatever it is, nobody comes back for the answer, and the pool must not lack a connection for ever.
+            self._connection = None
+            self._commits.lose(connection)
+            raise
         if results is None and patience <= 0:
             raise self._unfinished()
         self._connection = None
