@@ -31,23 +31,28 @@ attempt unresolved:       applied applied, not applied not applied, contradict u
 attempt applied:          applied applied, contradict unresolved
 attempt not applied:      not applied not applied, contradict unresolved
 run nothing:              claim running, release ready
-run ready:                claim running, hold held, cancel cancelling, terminate terminated
+run ready:                claim running, hold held, cancel cancelling, terminate terminated, migrate ready
 run running:              take over running, wait waiting, release ready, hold held, cancel cancelling, \
-                          compensate compensating, succeed succeeded, fail failed, terminate terminated
-run waiting:              claim running, hold held, cancel cancelling, terminate terminated
-run held:                 hold held, resume ready, cancel cancelling, compensate compensating, terminate terminated
+                          compensate compensating, succeed succeeded, fail failed, terminate terminated, \
+                          continue continued, migrate ready
+run waiting:              claim running, hold held, cancel cancelling, terminate terminated, migrate ready
+run held:                 hold held, resume ready, cancel cancelling, compensate compensating, terminate terminated, \
+                          migrate held
 run cancelling:           claim cancelling, take over cancelling, wait cancelling, release cancelling, hold held, \
-                          cancel cancelling, compensate compensating, end cancelled cancelled, terminate terminated
+                          cancel cancelling, compensate compensating, end cancelled cancelled, terminate terminated, \
+                          migrate cancelling
 run compensating:         claim compensating, take over compensating, wait compensating, release compensating, \
-                          hold held, compensate compensating, terminate terminated, end compensated compensated, \
+                          hold held, compensate compensating, terminate terminated, migrate compensating, \
+                          end compensated compensated, \
                           end partly compensated partly compensated, end compensation failed compensation failed
 run succeeded:            compensate compensating
-run failed:               resume ready, compensate compensating, terminate terminated
+run failed:               resume ready, compensate compensating, terminate terminated, migrate failed
 run cancelled:            compensate compensating
 run terminated:           compensate compensating
 run compensated:
 run partly compensated:   compensate compensating
 run compensation failed:  compensate compensating
+run continued:
 step nothing:
 step open:                finish done, fail failed, cancel cancelled
 step done:                cancel done
@@ -162,7 +167,7 @@ def test_a_contradiction_never_settles():
 
 
 def test_a_finished_run_moves_by_a_persons_verb_only():
-    verbs = {RunEvent.RESUME, RunEvent.COMPENSATE, RunEvent.TERMINATE}
+    verbs = {RunEvent.RESUME, RunEvent.COMPENSATE, RunEvent.TERMINATE, RunEvent.MIGRATE}
     assert {row.event for row in RUN.rows() if row.state in FINAL_RUN_STATES} == verbs
 
 

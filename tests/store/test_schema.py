@@ -173,7 +173,7 @@ def test_the_base_of_an_epoch_is_cores(written: str) -> None:
         for text in re.findall(r"max\(number\) \* (\d+)", query.statement)
     ]
     assert {int(text) for text in written} == {GENERATIONS_PER_SECOND}
-    assert len(written) == 4
+    assert len(written) == 5
 
 
 @both

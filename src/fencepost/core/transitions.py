@@ -58,6 +58,8 @@ class RunEvent(StrEnum):
     COMPENSATE = "compensate"
     SUCCEED = "succeed"
     FAIL = "fail"
+    CONTINUE = "continue"
+    MIGRATE = "migrate"
     END_CANCELLED = "end cancelled"
     TERMINATE = "terminate"
     END_COMPENSATED = "end compensated"
@@ -256,6 +258,7 @@ RUN = Table(
             _RE.CANCEL: _R.CANCELLING,
             _RE.TERMINATE: _R.TERMINATED,
             _RE.HOLD: _R.HELD,
+            _RE.MIGRATE: _R.READY,
         },
         _R.RUNNING: {
             _RE.TAKE_OVER: _R.RUNNING,
@@ -266,6 +269,8 @@ RUN = Table(
             _RE.COMPENSATE: _R.COMPENSATING,
             _RE.SUCCEED: _R.SUCCEEDED,
             _RE.FAIL: _R.FAILED,
+            _RE.CONTINUE: _R.CONTINUED,  # the next turn is another row, written in the same commit
+            _RE.MIGRATE: _R.READY,
             _RE.TERMINATE: _R.TERMINATED,
         },
         _R.WAITING: {
@@ -273,6 +278,7 @@ RUN = Table(
             _RE.CANCEL: _R.CANCELLING,
             _RE.TERMINATE: _R.TERMINATED,
             _RE.HOLD: _R.HELD,
+            _RE.MIGRATE: _R.READY,
         },
         _R.HELD: {
             _RE.RESUME: _R.READY,
@@ -280,6 +286,7 @@ RUN = Table(
             _RE.COMPENSATE: _R.COMPENSATING,
             _RE.TERMINATE: _R.TERMINATED,
             _RE.HOLD: _R.HELD,
+            _RE.MIGRATE: _R.HELD,
         },
         _R.CANCELLING: {
             _RE.CLAIM: _R.CANCELLING,
@@ -290,6 +297,7 @@ RUN = Table(
             _RE.CANCEL: _R.CANCELLING,
             _RE.COMPENSATE: _R.COMPENSATING,
             _RE.END_CANCELLED: _R.CANCELLED,
+            _RE.MIGRATE: _R.CANCELLING,
             _RE.TERMINATE: _R.TERMINATED,
         },
         _R.COMPENSATING: {
@@ -299,16 +307,23 @@ RUN = Table(
             _RE.RELEASE: _R.COMPENSATING,
             _RE.HOLD: _R.HELD,
             _RE.COMPENSATE: _R.COMPENSATING,
+            _RE.MIGRATE: _R.COMPENSATING,
             _RE.TERMINATE: _R.TERMINATED,
             **_ENDS,
         },
         _R.SUCCEEDED: {_RE.COMPENSATE: _R.COMPENSATING},
-        _R.FAILED: {_RE.RESUME: _R.READY, _RE.COMPENSATE: _R.COMPENSATING, _RE.TERMINATE: _R.TERMINATED},
+        _R.FAILED: {
+            _RE.RESUME: _R.READY,
+            _RE.COMPENSATE: _R.COMPENSATING,
+            _RE.MIGRATE: _R.FAILED,
+            _RE.TERMINATE: _R.TERMINATED,
+        },
         _R.CANCELLED: {_RE.COMPENSATE: _R.COMPENSATING},
         _R.TERMINATED: {_RE.COMPENSATE: _R.COMPENSATING},
         _R.COMPENSATED: {},
         _R.PARTLY_COMPENSATED: {_RE.COMPENSATE: _R.COMPENSATING},
         _R.COMPENSATION_FAILED: {_RE.COMPENSATE: _R.COMPENSATING},
+        _R.CONTINUED: {},
     },
 )
 

@@ -43,8 +43,13 @@ def _cancel(history: History) -> bool:
 
 
 def _compensate(history: History) -> bool:
-    stands = any(one.state is OperationState.SUCCEEDED and one.compensates is None for one in history.operations)
-    return stands and may_be_compensated(history) and not _any(history, OperationState.UNKNOWN)
+    return leaves_something(history) and may_be_compensated(history) and not _any(history, OperationState.UNKNOWN)
+
+
+def leaves_something(history: History) -> bool:
+    """Whether an effect of the run, or a child that may have had some, stands."""
+    effects = any(one.state is OperationState.SUCCEEDED and one.compensates is None for one in history.operations)
+    return effects or any(child.parent_step is not None for child in history.children)
 
 
 def may_be_compensated(history: History) -> bool:

@@ -36,6 +36,10 @@ LOOK_AGAIN = 0.05
 """Seconds between two looks at a ledger that another process may have changed."""
 
 
+_GOES_ON = frozenset(RunState) - FINAL_RUN_STATES - {RunState.HELD} | {RunState.CONTINUED}
+"""The states in which a run will go on by itself, be it as its next turn."""
+
+
 class Watchers:
     """Who waits for which run to be given up.
 
@@ -125,9 +129,14 @@ class Handle(Generic[R_co]):
         """
         watchers, number = self._app._watchers, self._run.no  # noqa: SLF001 - as above
         run = await watchers.left(number) if number in watchers.here else None
-        while run is None or not (run.state in FINAL_RUN_STATES or run.state is RunState.HELD):
+        while run is None or run.state in _GOES_ON:
+            if run is not None and run.state is RunState.CONTINUED:
+                run = self._run = await self._app._find(self.id)  # noqa: SLF001 - as above
+                number = run.no
+                continue
             run = await watchers.left(number) if run is not None else None
             run = run or await self._app._find(self.id)  # noqa: SLF001 - as above
+            number = run.no
         return run
 
     def _read(self, run: Run) -> R_co:

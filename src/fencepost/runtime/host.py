@@ -33,6 +33,10 @@ def _wait_for_it(execution: Execution, attempting: Attempting) -> None:
     """Without a worker nobody else goes on with the run, so its life lasts as long as the body."""
 
 
+def _nobody_sleeps() -> None:
+    """Without a worker nobody waits to be woken."""
+
+
 @dataclass
 class Host:
     """The surroundings of every run in this process, and the clock by which its operations are led."""
@@ -49,6 +53,10 @@ class Host:
     watchers: Watchers = field(default_factory=Watchers)
     abandon: Callable[[Execution, Attempting], None] = _wait_for_it
     """What is done about a body that ignores its cancel; whoever lives runs sets it."""
+    wake: Callable[[], None] = _nobody_sleeps
+    """Have this process look at once for what is due; whoever sleeps sets it. From any thread."""
+    lives_are_brief: bool = False
+    """Whether a run leaves memory after each answer, and is replayed from its history for the next; for tests."""
     lost_time: Epoch | None = None
     """The epoch of a restored ledger, until a person says that nothing more turns up from the time lost with it."""
 

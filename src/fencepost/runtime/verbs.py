@@ -9,9 +9,10 @@ and the command line call these functions and no others; the states are in `core
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import Misuse, ValueRefused, VerbRefused
@@ -19,7 +20,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import ASK_AGAIN, STATEMENT, History, Observation, Operation, Run, Step
 from fencepost.core.recovery import Moment, absence_is_proof, span_remaining
 from fencepost.core.states import OperationState, RunState, StepState
-from fencepost.core.transitions import STEP, OperationEvent, RunEvent, StepEvent
+from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
 from fencepost.effects.deliberate import renewed
 from fencepost.effects.entry import Entry, Owner, Result
 from fencepost.runtime import audit
@@ -31,10 +32,22 @@ from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
 
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
-    from fencepost.runtime.app import App
+    from fencepost.runtime.workflow import Workflow
     from fencepost.store.api import Store
 
 _PERSON = "a person"
+
+
+class Known(Protocol):
+    """The ledger and the workflows that whoever calls a verb knows: an app, or a worker's host."""
+
+    @property
+    def store(self) -> Store:
+        """The opened ledger's store."""
+
+    @property
+    def workflows(self) -> Mapping[tuple[str, int], Workflow[..., Any]]:
+        """By name and version."""
 
 
 @dataclass(slots=True)
@@ -95,7 +108,7 @@ def _perform(
 # -- the verbs ------------------------------------------------------------------------------------------------------
 
 
-def cancel(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def cancel(app: Known, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """Stop what has not begun. What was sent is settled first; the run is cancelled when every operation is known."""
 
     def deed(history: History, now: int) -> Deed:
@@ -107,17 +120,28 @@ def cancel(app: App, run: Run, *, by: str, reason: str, version: int | None = No
     return _perform(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
 
 
-def terminate(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def terminate(app: Known, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """End the run at once, whatever it is doing. Its effects stand; a result that comes later is kept as evidence."""
 
     def deed(history: History, now: int) -> Deed:
         move = move_run(history.run, RunEvent.TERMINATE, now)
         return Deed([*disown(history, now), move._replace(ended_at=now)], [])
 
-    return _perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
+    ended = _perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
+    stop_children(app, ended, reason=f"its parent was terminated: {reason}")
+    return ended
 
 
-def resume(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def stop_children(app: Known, parent: Run, *, position: str | None = None, reason: str) -> None:
+    """Cancel the attached children of a run which have not ended, or that of one position."""
+    for child in app.store.children(parent.no):
+        wanted = child.parent_step is not None and position in (None, child.parent_step)
+        if wanted and child.state is not RunState.CANCELLING and RUN.allows(child.state, RunEvent.CANCEL):
+            with suppress(VerbRefused):  # it has ended in this moment
+                cancel(app, child, by=f"run {parent.id}", reason=reason)
+
+
+def resume(app: Known, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """Let a held or failed run go on.
 
     A held run does what it was doing; an operation that failed for good raises its error inside the workflow. Of a
@@ -136,7 +160,7 @@ def resume(app: App, run: Run, *, by: str, reason: str, version: int | None = No
 
 
 def retry(
-    app: App, run: Run, *, step: str, item: str | None = None, by: str, reason: str, version: int | None = None
+    app: Known, run: Run, *, step: str, item: str | None = None, by: str, reason: str, version: int | None = None
 ) -> Run:
     """Give an operation that failed for good a new budget, and let its run go on."""
 
@@ -157,7 +181,7 @@ def retry(
 
 
 def settle(
-    app: App,
+    app: Known,
     run: Run,
     *,
     step: str,
@@ -208,7 +232,7 @@ def settle(
     ).run  # fmt: skip
 
 
-def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
+def compensate(app: Known, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
     """Compensate the effects of a run that is held, failed or ended, as `run.compensate` does.
 
     A compensation that failed before gets a new budget; those that succeeded stay done.
@@ -230,6 +254,12 @@ def compensate(app: App, run: Run, *, by: str, reason: str, version: int | None 
     return _perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
 
 
+def was_compensated_by(history: History, by: str) -> bool:
+    """Whether `by` has asked for the run's compensation before."""
+    asked = (json.loads(step.detail or "{}") for step in history.steps if step.position.startswith(OPERATORS))
+    return any(one.get("by") == by for one in asked)
+
+
 # -- shared by the verbs ----------------------------------------------------------------------------------------------
 
 
@@ -242,7 +272,7 @@ def _operation(history: History, step: str, item: str | None) -> Operation:
     return found
 
 
-def effect_of(app: App, operation: Operation) -> Effect[..., Any]:
+def effect_of(app: Known, operation: Operation) -> Effect[..., Any]:
     """The declared effect of an operation, found among the app's workflows."""
     for declared in app.workflows.values():
         for effect in declared.effects:
@@ -254,7 +284,7 @@ def effect_of(app: App, operation: Operation) -> Effect[..., Any]:
     )
 
 
-def _entry(app: App, history: History, operation: Operation) -> Entry:
+def _entry(app: Known, history: History, operation: Operation) -> Entry:
     owner = Owner("", history.run.generation, history.run.state.value)
     return Entry(operation, effect_of(app, operation).contract, owner)
 
@@ -265,7 +295,7 @@ def _happened(entry: Entry, evidence: str, now: int, outcome: Result) -> list[Mo
     return entry.prove_happened(evidence, now, outcome)
 
 
-def _compensations_again(app: App, history: History, now: int) -> list[Move]:
+def _compensations_again(app: Known, history: History, now: int) -> list[Move]:
     """New budgets for the compensations that failed: a person asks for exactly those again."""
     moves: list[Move] = []
     for operation in history.operations:
@@ -276,7 +306,7 @@ def _compensations_again(app: App, history: History, now: int) -> list[Move]:
     return moves
 
 
-def _outcome(app: App, operation: Operation, text: str | None, reference: str | None, *, override: bool) -> Result:
+def _outcome(app: Known, operation: Operation, text: str | None, reference: str | None, *, override: bool) -> Result:
     """What a person says an operation left behind: a result of the step's type, and the remote object's id."""
     effect = effect_of(app, operation)
     result = None
@@ -297,7 +327,7 @@ def _outcome(app: App, operation: Operation, text: str | None, reference: str | 
     return Result(result=result, reference=reference)
 
 
-def _require_proof(app: App, history: History, operation: Operation, now: int, *, override: bool) -> None:
+def _require_proof(app: Known, history: History, operation: Operation, now: int, *, override: bool) -> None:
     """A person's "did not happen" obeys the rule that a look-up's absence obeys (`protocol` D6)."""
     if override:
         return
@@ -335,7 +365,7 @@ def _renewed_steps(history: History, now: int) -> list[Move]:
 STEP_KINDS = ("read", "compute", "model")
 
 
-def _take_back(app: App, history: History, now: int) -> list[Move]:
+def _take_back(app: Known, history: History, now: int) -> list[Move]:
     """Take back the answers whose errors ended the run, if any did; the old ones stay in the rows' evidence."""
     ended_by, last = blamed(history.run.error), history.run.delivered
     moves: list[Move] = []

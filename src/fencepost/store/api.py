@@ -49,6 +49,8 @@ class Group:
     moves: list[Move] = field(default_factory=list)
     observations: list[Observe] = field(default_factory=list)
     if_refused: list[Observe] = field(default_factory=list)
+    wakes: int | None = None
+    """The number of the parent that this group wakes by ending its run: locked along, and told of."""
 
 
 class NewRun(NamedTuple):
@@ -65,6 +67,7 @@ class NewRun(NamedTuple):
     lease: str | None
     wake_at: int
     at: int
+    parent_step: str | None = None
 
 
 class Started(NamedTuple):
@@ -163,7 +166,16 @@ class Store(Protocol):
         """Everything of one run."""
 
     def find(self, namespace: str, run_id: str) -> Run | None:
-        """The run with this id."""
+        """The run with this id; of one that has continued, its last turn."""
+
+    def turn(self, namespace: str, run_id: str, turn: int) -> Run | None:
+        """An earlier turn of a run that has continued."""
+
+    def children(self, run: int) -> list[Run]:
+        """The runs that a run has started, attached and detached; of each its last turn."""
+
+    def unknown_below(self, run: int) -> list[str]:
+        """Some operations that are unknown in the run's attached children and in theirs, as "run id: step"."""
 
     def runs(self, wanted: RunFilter) -> list[Run]:
         """A page of runs, newest first."""

@@ -18,6 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import LeaseLost, NotOwner, RunNotFound
 from fencepost.core.poison import fitting
+from fencepost.core.position import effect_position
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
@@ -176,6 +177,23 @@ class Verbs(ABC):
         return rows.run(found[0]) if found else None
 
     @whole
+    def turn(self, namespace: str, run_id: str, turn: int) -> Run | None:
+        """See `Store.turn`."""
+        found = self._read("find_turn", namespace=namespace, id=run_id, turn=turn)
+        return rows.run(found[0]) if found else None
+
+    @whole
+    def children(self, run: int) -> list[Run]:
+        """See `Store.children`."""
+        return [rows.run(row) for row in self._read("children_of", run=run)]
+
+    @whole
+    def unknown_below(self, run: int) -> list[str]:
+        """See `Store.unknown_below`."""
+        found = self._read("unknown_below", run=run)
+        return [f"{run_id}: {effect_position(step, item or None)}" for run_id, step, item in found]
+
+    @whole
     def runs(self, wanted: RunFilter) -> list[Run]:
         """See `Store.runs`."""
         values = wanted._asdict()
@@ -298,25 +316,37 @@ class Verbs(ABC):
     @whole
     def signal(self, namespace: str, run_id: str, signal: Signal) -> Signal:
         """See `Store.signal`."""
-        now = self.now()
         with self._writing() as work:
-            found = work.execute("find_run", namespace=namespace, id=run_id)
-            if not found:
-                raise RunNotFound(
-                    f"no run has the id {run_id!r}",
-                    hint="check the id and the namespace; a signal is only kept for a run that was started",
-                    ids={"namespace": namespace, "run": run_id, "signal": signal.id},
-                )
-            run = found[0][0]
-            # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
-            work.lock("lock_run", run=run)
-            values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
-            kept = work.execute("keep_signal", run=run, now=now, run_ended=RUN_ENDED, not_waiting=NOT_WAITING, **values)
-            waking: list[Wanted] = [("wake_run", {"run": run, "now": now})] if kept else []
-            if kept:
-                work.announce()
-            *_, found = work.execute_all([*waking, ("find_signal", {"run": run, "id": signal.id})])
-            return rows.signal(found[0])
+            kept: Signal | None = None
+            while kept is None:
+                found = work.execute("find_run", namespace=namespace, id=run_id)
+                if not found:
+                    raise RunNotFound(
+                        f"no run has the id {run_id!r}",
+                        hint="check the id and the namespace; a signal is only kept for a run that was started",
+                        ids={"namespace": namespace, "run": run_id, "signal": signal.id},
+                    )
+                kept = self._signal(work, rows.run(found[0]), signal)
+            return kept
+
+    def _signal(self, work: Work, run: Run, signal: Signal) -> Signal | None:
+        """The signal as this turn of its run has it; None: the turn ended before it was locked, so ask the next one."""
+        if run.turn:
+            earlier = work.execute(
+                "earlier_signal", namespace=run.namespace, run_id=run.id, turn=run.turn, id=signal.id
+            )
+            if earlier:
+                return rows.signal(earlier[0])
+        now = self.now()
+        # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
+        work.lock("lock_run", run=run.no)
+        values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
+        kept = work.execute("keep_signal", run=run.no, now=now, run_ended=RUN_ENDED, not_waiting=NOT_WAITING, **values)
+        waking: list[Wanted] = [("wake_run", {"run": run.no, "now": now})] if kept else []
+        if kept:
+            work.announce()
+        *_, found = work.execute_all([*waking, ("find_signal", {"run": run.no, "id": signal.id})])
+        return rows.signal(found[0]) if found else None
 
     @whole
     def signalled(self, lease: str) -> list[int]:
@@ -360,6 +390,7 @@ def _history(reading: Statements, run: int) -> History:
     )
     if not found:
         raise RunNotFound(f"no run has number {run}", hint="look it up by its id", ids={"run": str(run)})
+    of_children = any(step[1] == "child" for step in steps)
     return rows.history(
         found[0],
         steps=steps,
@@ -367,6 +398,7 @@ def _history(reading: Statements, run: int) -> History:
         attempts=attempts,
         observations=observations,
         signals=signals,
+        children=reading.execute("children_of", run=run) if of_children else (),
     )
 
 

@@ -4,45 +4,47 @@
 -- Insert runs unless their ids exist; the numbers of those that are new. Looking first spends no number on the others.
 INSERT INTO fencepost.run (
     namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
-    wake_at, parent, created_at, changed_at
+    wake_at, parent, parent_step, created_at, changed_at
 )
 SELECT
     new.namespace, new.id, workflow, workflow_version, principal, input, fingerprint,
     CASE WHEN lease IS NULL THEN 'ready' ELSE 'running' END,
     coalesce((SELECT max(number) * 1048576 FROM fencepost.epoch), 0) + (lease IS NOT NULL)::int, 0, lease,
-    CASE WHEN lease IS NULL THEN wake_at END, parent, at, at
+    CASE WHEN lease IS NULL THEN wake_at END, parent, parent_step, at, at
 FROM unnest(
     :namespace::text[], :id::text[], :workflow::text[], :workflow_version::bigint[], :principal::text[],
-    :input::text[], :fingerprint::text[], :parent::bigint[], :lease::text[], :wake_at::bigint[], :at::bigint[]
+    :input::text[], :fingerprint::text[], :parent::bigint[], :lease::text[], :wake_at::bigint[], :at::bigint[],
+    :parent_step::text[]
 ) WITH ORDINALITY AS new (
-    namespace, id, workflow, workflow_version, principal, input, fingerprint, parent, lease, wake_at, at, place
+    namespace, id, workflow, workflow_version, principal, input, fingerprint, parent, lease, wake_at, at,
+    parent_step, place
 )
 WHERE NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.namespace = new.namespace AND run.id = new.id)
 ORDER BY place
-ON CONFLICT (namespace, id) DO NOTHING
+ON CONFLICT (namespace, id, turn) DO NOTHING
 RETURNING no;
 
 -- name: find_run
--- The run with this id.
+-- The run with this id: its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
-FROM fencepost.run WHERE namespace = :namespace AND id = :id;
+    takeovers, parent_step, turn
+FROM fencepost.run WHERE namespace = :namespace AND id = :id ORDER BY turn DESC LIMIT 1;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, parent_step, turn
 FROM fencepost.run WHERE no = :run;
 
 -- name: list_runs
--- A page of runs in any state, newest first.
+-- A page of runs in any state, newest first; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, parent_step, turn
 FROM fencepost.run
-WHERE namespace = :namespace AND no < :after
+WHERE namespace = :namespace AND no < :after AND state <> 'continued'
 AND (:workflow::text IS NULL OR workflow = :workflow)
 AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
 ORDER BY no DESC LIMIT :limit;
@@ -51,12 +53,36 @@ ORDER BY no DESC LIMIT :limit;
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers
+    takeovers, parent_step, turn
 FROM fencepost.run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow::text IS NULL OR workflow = :workflow)
 AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
 ORDER BY no DESC LIMIT :limit;
+
+-- name: children_of
+-- The runs that a run has started, in that order; of each its last turn.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers, parent_step, turn
+FROM fencepost.run WHERE parent = :run AND state <> 'continued' ORDER BY no;
+
+-- name: find_turn
+-- An earlier turn of a run.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers, parent_step, turn
+FROM fencepost.run WHERE namespace = :namespace AND id = :id AND turn = :turn;
+
+-- name: unknown_below
+-- The first operations that are unknown in a run's attached children, and in theirs.
+WITH RECURSIVE below (no, id) AS (
+    SELECT no, id FROM fencepost.run WHERE parent = :run AND parent_step IS NOT NULL
+    UNION ALL
+    SELECT run.no, run.id FROM below JOIN fencepost.run ON run.parent = below.no AND run.parent_step IS NOT NULL
+)
+SELECT below.id, step, item FROM below JOIN fencepost.operation ON operation.run = below.no
+WHERE operation.state = 'unknown' ORDER BY below.no, step, item LIMIT 5;
 
 -- name: due_runs
 -- Unowned runs whose time has come, the earliest first; those that somebody else is claiming are left to them.
@@ -99,7 +125,7 @@ ORDER BY in_a_row LIMIT :limit FOR NO KEY UPDATE OF run SKIP LOCKED;
 -- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
 UPDATE fencepost.run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
-    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, changed_at = :now,
+    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, woken = 0, changed_at = :now,
     takeovers = :takeovers, answers = :answers
 WHERE no = :run AND generation = :generation AND state = :expected;
 
@@ -142,10 +168,11 @@ WHERE EXISTS (
 );
 
 -- name: signalled_runs
--- Runs of a lease for whose open wait a signal is kept, or whose cancel request has no recorded position yet.
+-- Runs of a lease for whose open wait a signal is kept, of which a child has ended, or whose cancel request has no
+-- recorded position yet.
 SELECT no FROM fencepost.run
 WHERE lease = :lease AND (
-    EXISTS (
+    woken = 1 OR EXISTS (
         SELECT 1 FROM fencepost.signal JOIN fencepost.step ON step.run = signal.run AND step.name = signal.name
         WHERE signal.run = run.no AND signal.state = 'kept' AND step.kind = 'wait' AND step.state = 'open'
     )
