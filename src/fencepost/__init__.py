@@ -7,6 +7,8 @@ from fencepost.core.contract import Retry
 from fencepost.core.errors import (
     Ambiguous,
     Cancelled,
+    ChildFailed,
+    ChildRefused,
     CompensationIncomplete,
     DeadlinePassed,
     DeclarationError,
@@ -61,6 +63,7 @@ from fencepost.effects.transport import DoorOptions
 from fencepost.runtime.app import App
 from fencepost.runtime.handle import Handle
 from fencepost.runtime.ledger import Ledger
+from fencepost.runtime.rehearsal import Rehearsal
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
 from fencepost.runtime.run import Run
 from fencepost.runtime.worker import Worker
@@ -77,6 +80,8 @@ __all__ = [
     "Bound",
     "Call",
     "Cancelled",
+    "ChildFailed",
+    "ChildRefused",
     "CompensatedEffect",
     "CompensationIncomplete",
     "CompensationReport",
@@ -113,6 +118,7 @@ __all__ = [
     "Question",
     "RateLimited",
     "Refused",
+    "Rehearsal",
     "RepeatedEffect",
     "Reply",
     "Retry",

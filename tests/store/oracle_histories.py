@@ -251,7 +251,7 @@ class History:
     def fitting_move(self, kinds: list[str]) -> tuple[int, Any]:
         """Some run, and a move of one of these kinds that it would take. A run can always be observed to move."""
         # Those that need a row of another kind first are rare otherwise.
-        kinds.sort(key=lambda kind: self.draw.random() * (0.3 if kind in RAREST else 1 if kind in RARE else 3))
+        kinds.sort(key=lambda kind: self.draw.random() * (0.15 if kind in RAREST else 1 if kind in RARE else 3))
         runs = self.draw.sample(sorted(self.oracle.books), len(self.oracle.books))
         for kind, no in product([*kinds, "OpenStep"], runs):
             move = self.right_move(self.oracle, no, kind)

@@ -49,6 +49,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     acting.settle,
     acting.compensate,
     acting.terminate,
+    acting.migrate,
     contract.contract,
     doctor.doctor,
     restoring.restored,

@@ -52,7 +52,7 @@ def _forms(verb: str, story: Document) -> list[str]:
     """How the command goes on after the run: once for each thing that it may be meant for."""
     known = _FORMS.get(verb)
     if known is None:
-        return [" --reason TEXT"]
+        return [_WHOLE_RUN.get(verb, " --reason TEXT")]
     return [form for step in story["steps"] for form in known(step)]
 
 
@@ -76,6 +76,10 @@ def _signal(step: Document) -> Iterator[str]:
         yield f" {_quoted(step['name'])} JSON"
 
 
+_WHOLE_RUN = {"migrate": " --to VERSION --reason TEXT"}
+"""Verbs that are meant for the run, and need more than a reason."""
+
+
 _FORMS: dict[str, Callable[[Document], Iterator[str]]] = {"settle": _settle, "retry": _retry, "signal": _signal}
 
 
@@ -89,7 +93,9 @@ def _needs_code(verb: str, story: Document) -> bool:
     failed = [step for step in story["steps"] if step["kind"] == "effect" and step["state"] == "failed"]
     if verb == "compensate":
         return any(step["compensates"] for step in failed)
-    return verb in ("settle", "retry") or (verb == "resume" and story["run"]["state"] == "failed" and bool(failed))
+    return verb in ("settle", "retry", "migrate") or (
+        verb == "resume" and story["run"]["state"] == "failed" and bool(failed)
+    )
 
 
 def _quoted(text: str) -> str:

@@ -32,11 +32,12 @@ from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
 from fencepost.effects.transport import DoorOptions
 from fencepost.effects.values import Door
-from fencepost.runtime import verbs
+from fencepost.runtime import migrating, verbs
 from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.portal import Blocking
+from fencepost.runtime.rehearsal import Rehearsal
 from fencepost.runtime.starting import Starts
 from fencepost.runtime.taken import require_fit
 from fencepost.runtime.worker import Worker
@@ -358,6 +359,14 @@ class App:
     async def compensate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
         """Compensate the effects of a run that is held, failed or ended; see `cancel`."""
         return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version)
+
+    async def migrate(self, run_id: str, *, to: int, by: str, reason: str, version: int | None = None) -> Run:
+        """Pin a run to another version of its workflow, if that code tells the same story so far; see `cancel`."""
+        return await self._verb(migrating.migrate, run_id, to=to, by=by, reason=reason, version=version)
+
+    async def rehearse(self, run_id: str, *, to: int) -> Rehearsal:
+        """Replay a run's history against another version of its workflow, and change nothing."""
+        return await asyncio.to_thread(migrating.rehearsed, self, await self._find(run_id), to=to)
 
     async def terminate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
         """End a run at once; its effects stand. See `cancel`."""

@@ -5,8 +5,10 @@ A verb that is offered is not refused, unless the run has moved in between. What
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
+from fencepost.core.errors import HistoryMismatch
 from fencepost.core.records import History, Operation
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState
 from fencepost.core.transitions import RUN, RunEvent
@@ -62,6 +64,12 @@ def _terminate(history: History) -> bool:
     return RUN.allows(history.run.state, RunEvent.TERMINATE)
 
 
+def _migrate(history: History) -> bool:
+    """Offered where it may help: to a run that is held since the code tells another story than its history."""
+    hold = json.loads(history.run.hold or "{}")
+    return history.run.state is RunState.HELD and hold.get("reason") == HistoryMismatch.__name__
+
+
 VERBS: dict[str, Callable[[History], bool]] = {
     "settle": _settle,
     "resume": _resume,
@@ -69,6 +77,7 @@ VERBS: dict[str, Callable[[History], bool]] = {
     "signal": _signal,
     "cancel": _cancel,
     "compensate": _compensate,
+    "migrate": _migrate,
     "terminate": _terminate,
 }
 """Each verb and when it applies, the most likely to help first."""

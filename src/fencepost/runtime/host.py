@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.epoch import Epoch
+from fencepost.core.identity import canonical
 from fencepost.core.recovery import Moment
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Effect
@@ -67,9 +68,14 @@ class Host:
 
     def take_lease(self, lease: LeaseHolder) -> None:
         """Begin a life under this lease, and learn whether the ledger has forgotten something."""
+        lease.carries = self.carried
         lease.take()
         self.lease = lease
         self.lost_time = self.open_epoch()
+
+    def carried(self) -> str:
+        """The workflows that this process knows, for everybody to see beside its lease."""
+        return canonical([[self.namespace, name, version] for name, version in sorted(self.workflows)])
 
     def open_epoch(self) -> Epoch | None:
         """The epoch whose lost time a person has not closed, read from the ledger."""

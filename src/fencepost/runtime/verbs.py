@@ -28,7 +28,7 @@ from fencepost.runtime.applicable import lacks_result, may_be_compensated
 from fencepost.runtime.blame import blamed
 from fencepost.runtime.moves import disown, does_not_apply, go_on, move_run
 from fencepost.runtime.replay import OPERATORS
-from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
+from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep, PinRun
 
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
@@ -58,7 +58,7 @@ class Deed:
     observations: list[Observe]
 
 
-def _perform(
+def carry_out(
     store: Store,
     run: Run,
     verb: str,
@@ -117,7 +117,7 @@ def cancel(app: Known, run: Run, *, by: str, reason: str, version: int | None = 
         move = move_run(history.run, RunEvent.CANCEL, now, keep_lease=owned, raises=False)
         return Deed([move._replace(cancel=asked, wake_at=None if owned else now)], [])
 
-    return _perform(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
+    return carry_out(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
 
 
 def terminate(app: Known, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
@@ -127,7 +127,7 @@ def terminate(app: Known, run: Run, *, by: str, reason: str, version: int | None
         move = move_run(history.run, RunEvent.TERMINATE, now)
         return Deed([*disown(history, now), move._replace(ended_at=now)], [])
 
-    ended = _perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
+    ended = carry_out(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
     stop_children(app, ended, reason=f"its parent was terminated: {reason}")
     return ended
 
@@ -156,7 +156,7 @@ def resume(app: Known, run: Run, *, by: str, reason: str, version: int | None = 
             raise does_not_apply("resume", history.run)
         return Deed([*_renewed_steps(history, now), go_on(history.run, now)], _ask_again(history, now))
 
-    return _perform(app.store, run, "resume", by=by, reason=reason, version=version, deed=deed).run
+    return carry_out(app.store, run, "resume", by=by, reason=reason, version=version, deed=deed).run
 
 
 def retry(
@@ -175,7 +175,7 @@ def retry(
         return Deed([entry.move(OperationEvent.RETRY, now), go_on(history.run, now)], [])
 
     found = (step, item)
-    return _perform(
+    return carry_out(
         app.store, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found
     ).run  # fmt: skip
 
@@ -226,7 +226,7 @@ def settle(
             moves.append(go_on(history.run, now))
         return Deed(moves, [seen])
 
-    return _perform(
+    return carry_out(
         app.store, run, "settle", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
         override=override and not happened,
     ).run  # fmt: skip
@@ -251,7 +251,7 @@ def compensate(app: Known, run: Run, *, by: str, reason: str, version: int | Non
         )  # fmt: skip
         return Deed([opened, *_compensations_again(app, history, now), move._replace(wake_at=now)], [])
 
-    return _perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
+    return carry_out(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
 
 
 def was_compensated_by(history: History, by: str) -> bool:
@@ -397,6 +397,8 @@ def _after(run: Run, moves: list[Move]) -> Run:
     from dataclasses import replace
 
     for move in moves:
+        if isinstance(move, PinRun):
+            run = replace(run, workflow_version=move.pinned)
         if isinstance(move, MoveRun):
             generation = run.generation + move.raise_generation
             return replace(run, state=RunState(move.to), generation=generation)

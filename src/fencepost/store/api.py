@@ -120,8 +120,8 @@ class Store(Protocol):
     def take_lease(self, lease: Lease) -> None:
         """Insert a live lease."""
 
-    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
-        """Extend a live lease; False when it is expired or ended: nothing can undo that.
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0, carries: str | None = None) -> bool:
+        """Extend a live lease; False when it is expired or ended: nothing can undo that. None keeps what it carries.
 
         False too when its last renewal is older than `seen`, the one that its owner remembers.
         """
@@ -176,6 +176,9 @@ class Store(Protocol):
 
     def unknown_below(self, run: int) -> list[str]:
         """Some operations that are unknown in the run's attached children and in theirs, as "run id: step"."""
+
+    def pinned(self, namespace: str) -> list[tuple[str, int, int, str]]:
+        """The workflows and versions to which runs are pinned that go on by themselves: how many, and one run's id."""
 
     def runs(self, wanted: RunFilter) -> list[Run]:
         """A page of runs, newest first."""

@@ -101,10 +101,11 @@ class Verbs(ABC):
             work.change("take_lease", **values)
 
     @whole
-    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0, carries: str | None = None) -> bool:
         """See `Store.renew_lease`."""
+        values = {"lease": lease, "now": now, "expires_at": expires_at, "seen": seen, "carries": carries}
         with self._writing("lease:live:renew") as work:
-            return work.change("renew_lease", lease=lease, now=now, expires_at=expires_at, seen=seen) == 1
+            return work.change("renew_lease", **values) == 1
 
     @whole
     def has_gone_back(self, lease: str, seen: int) -> bool:
@@ -192,6 +193,14 @@ class Verbs(ABC):
         """See `Store.unknown_below`."""
         found = self._read("unknown_below", run=run)
         return [f"{run_id}: {effect_position(step, item or None)}" for run_id, step, item in found]
+
+    @whole
+    def pinned(self, namespace: str) -> list[tuple[str, int, int, str]]:
+        """See `Store.pinned`."""
+        return [
+            (name, version, count, run_id)
+            for name, version, count, run_id in self._read("pinned_runs", namespace=namespace)
+        ]
 
     @whole
     def runs(self, wanted: RunFilter) -> list[Run]:

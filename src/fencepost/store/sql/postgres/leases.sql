@@ -10,7 +10,8 @@ VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewe
 -- name: renew_lease
 -- Extend a live lease; one that is over stays over. `renewed_at` never goes back. A ledger that is older than what its
 -- owner has seen in it (`seen`, its last renewal) was restored.
-UPDATE fencepost.lease SET renewed_at = greatest(renewed_at, :now), expires_at = :expires_at
+UPDATE fencepost.lease SET renewed_at = greatest(renewed_at, :now), expires_at = :expires_at,
+    carries = coalesce(:carries::text, carries)
 WHERE id = :lease AND state = 'live' AND renewed_at >= :seen;
 
 -- name: lease_since

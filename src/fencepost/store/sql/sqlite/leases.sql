@@ -11,7 +11,8 @@ VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewe
 -- Extend a live lease; one that is over stays over. `renewed_at` never goes back: `latest_time` reads the clock's highest
 -- reading there, after everything else was written by a clock that has been set back.
 -- A ledger that is older than what its owner has seen in it (`seen`, its last renewal) was restored.
-UPDATE lease SET renewed_at = max(renewed_at, :now), expires_at = :expires_at
+UPDATE lease SET renewed_at = max(renewed_at, :now), expires_at = :expires_at,
+    carries = coalesce(:carries, carries)
 WHERE id = :lease AND state = 'live' AND renewed_at >= :seen;
 
 -- name: lease_since

@@ -72,6 +72,12 @@ WITH RECURSIVE below (no, id) AS (
 SELECT below.id, step, item FROM below JOIN operation ON operation.run = below.no
 WHERE operation.state = 'unknown' ORDER BY below.no, step, item LIMIT 5;
 
+-- name: pinned_runs
+-- To which versions runs are pinned that a worker would take: how many, and the id of one of them.
+SELECT workflow, workflow_version, count(*), min(id) FROM run
+WHERE namespace = :namespace AND state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating')
+GROUP BY workflow, workflow_version ORDER BY workflow, workflow_version;
+
 -- name: due_runs
 -- Unowned runs whose time has come, the earliest first.
 SELECT no, generation, state, takeovers, answers FROM run
