@@ -173,8 +173,8 @@ class Execution(Recording):
             return []
         asks = [*patches, *self.driver.waiting()]
         run = self.history.run
-        for position in self._withdrawn & self.positions.attached.keys():
-            self._lanes.open(children.stop(self, position))
+        for position in tuple(self._withdrawn):
+            self._withdraw(position)  # an earlier life may have ended between hearing of it and doing it
         if run.state is RunState.CANCELLING and not self.driver.cancelled and self.driver.ending is None:
             reason = self.positions.cancel_delivered(run, self.delivered + 1, self.host.now())
             self.moves += self.positions.flush()

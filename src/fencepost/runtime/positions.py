@@ -230,10 +230,13 @@ class Positions:
 
     def refuse_unwanted(self, now: int, *, ended: bool) -> None:
         """Refuse kept signals that no wait can take any more."""
-        many = {spec.name for spec in self._specs.values() if spec.many}
-        for signal in self._signals:
-            if signal.state is not SignalState.KEPT:
-                continue
+        kept = [signal for signal in self._signals if signal.state is SignalState.KEPT]
+        if not kept:
+            return
+        # As their rows say: of a wait that an earlier life has closed, this one has heard nothing else.
+        waits = (step for step in self.steps.values() if step.kind == "wait")
+        many = {step.name for step in waits if json.loads(step.detail or "{}").get("many")}
+        for signal in kept:
             why = "not waiting: the run has ended" if ended else refusal(self.steps.values(), signal, many=many)
             if why is not None:
                 self._move_signal(signal, SignalEvent.REFUSE, why, None, now)
