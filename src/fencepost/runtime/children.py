@@ -141,7 +141,7 @@ async def stop(execution: Execution, position: str) -> None:
     if await execution.record([], []) is not Answer.MOVED:
         return  # what the cancel rests on must be durable first
     parent, why = execution.history.run, "its parent waits for it no longer"
-    await asyncio.to_thread(verbs.stop_children, execution.host, parent, position=position, reason=why)
+    await asyncio.to_thread(verbs.stop_child, execution.host, parent, position, reason=why)
     execution.host.wake()
 
 

@@ -148,7 +148,9 @@ class Run:
         return self._driver.race(*branches)
 
     @overload
-    def child(self, workflow: Workflow[..., R], /, *args: Any, id: str, **kwargs: Any) -> Awaitable[R]: ...
+    def child(
+        self, workflow: Workflow[..., R], /, *args: Any, id: str, detached: Literal[False] = False, **kwargs: Any
+    ) -> Awaitable[R]: ...
     @overload
     def child(
         self, workflow: Workflow[..., Any], /, *args: Any, id: str, detached: Literal[True], **kwargs: Any

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import Misuse, ValueRefused, VerbRefused
 from fencepost.core.identity import canonical
-from fencepost.core.records import ASK_AGAIN, STATEMENT, History, Observation, Operation, Run, Step
+from fencepost.core.records import ASK_AGAIN, STATEMENT, Audit, History, Observation, Operation, Run, Step
 from fencepost.core.recovery import Moment, absence_is_proof, span_remaining
 from fencepost.core.states import OperationState, RunState, StepState
 from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
@@ -52,10 +52,11 @@ class Known(Protocol):
 
 @dataclass(slots=True)
 class Deed:
-    """What a verb changes: moves and observations, decided over the history it found."""
+    """What a verb changes: moves and observations, decided over the history it found; `also`: rows on other runs."""
 
     moves: list[Move]
     observations: list[Observe]
+    also: list[Audit] = field(default_factory=list)
 
 
 def carry_out(
@@ -88,7 +89,7 @@ def carry_out(
         written = audit.row(
             history, verb=verb, by=by, reason=reason, now=now, before=before, after=after, step=step, item=item
         )
-        return done.moves, done.observations, [written]
+        return done.moves, done.observations, [written, *done.also]
 
     try:
         return store.decide(run.no, decision)
@@ -112,31 +113,49 @@ def cancel(app: Known, run: Run, *, by: str, reason: str, version: int | None = 
     """Stop what has not begun. What was sent is settled first; the run is cancelled when every operation is known."""
 
     def deed(history: History, now: int) -> Deed:
-        asked = canonical({"who": by, "why": reason, "at": now})
-        owned = history.run.lease is not None
-        move = move_run(history.run, RunEvent.CANCEL, now, keep_lease=owned, raises=False)
-        return Deed([move._replace(cancel=asked, wake_at=None if owned else now)], [])
+        return Deed([_cancelled(history.run, now, by=by, reason=reason)], [])
 
     return carry_out(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
 
 
+def _cancelled(run: Run, now: int, *, by: str, reason: str) -> MoveRun:
+    """Ask a run to stop; whoever owns it goes on to own it."""
+    asked = canonical({"who": by, "why": reason, "at": now})
+    owned = run.lease is not None
+    move = move_run(run, RunEvent.CANCEL, now, keep_lease=owned, raises=False)
+    return move._replace(cancel=asked, wake_at=None if owned else now)
+
+
 def terminate(app: Known, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
-    """End the run at once, whatever it is doing. Its effects stand; a result that comes later is kept as evidence."""
+    """End the run at once, whatever it is doing. Its effects stand; a result that comes later is kept as evidence.
+
+    Its attached children are cancelled in the same write: there is nobody any more who would.
+    """
 
     def deed(history: History, now: int) -> Deed:
+        actor, why = f"run {run.id}", f"its parent was terminated: {reason}"
+        children = [child for child in history.children if child.parent_step is not None and _may_be_cancelled(child)]
+        moves = [_cancelled(child, now, by=actor, reason=why) for child in children]
+        rows = [_audited_cancel(child, move, by=actor, reason=why) for child, move in zip(children, moves, strict=True)]
         move = move_run(history.run, RunEvent.TERMINATE, now)
-        return Deed([*disown(history, now), move._replace(ended_at=now)], [])
+        return Deed([*disown(history, now), *moves, move._replace(ended_at=now)], [], rows)
 
-    ended = carry_out(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
-    stop_children(app, ended, reason=f"its parent was terminated: {reason}")
-    return ended
+    return carry_out(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
 
 
-def stop_children(app: Known, parent: Run, *, position: str | None = None, reason: str) -> None:
-    """Cancel the attached children of a run which have not ended, or that of one position."""
+def _may_be_cancelled(run: Run) -> bool:
+    return run.state is not RunState.CANCELLING and RUN.allows(run.state, RunEvent.CANCEL)
+
+
+def _audited_cancel(child: Run, move: MoveRun, *, by: str, reason: str) -> Audit:
+    before, after = audit.summary(child), audit.summary(_after(child, [move]))
+    return audit.row(History(child), verb="cancel", by=by, reason=reason, now=move.at, before=before, after=after)
+
+
+def stop_child(app: Known, parent: Run, position: str, *, reason: str) -> None:
+    """Cancel the attached child of a run that one position waits for, if it has not ended."""
     for child in app.store.children(parent.no):
-        wanted = child.parent_step is not None and position in (None, child.parent_step)
-        if wanted and child.state is not RunState.CANCELLING and RUN.allows(child.state, RunEvent.CANCEL):
+        if child.parent_step == position and _may_be_cancelled(child):
             with suppress(VerbRefused):  # it has ended in this moment
                 cancel(app, child, by=f"run {parent.id}", reason=reason)
 
