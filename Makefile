@@ -36,6 +36,10 @@ zombies: $(VENV)/.ready ## Lose owners at each point of a dispatch, and let them
 	@.ci/services
 	$(BIN)/python -m tests.zombies $(ARGS)
 
+.PHONY: corpus
+corpus: $(VENV)/.ready ## Store the histories of this version, for later ones to replay (ARGS=--again)
+	$(BIN)/python -m tests.corpus $(ARGS)
+
 .PHONY: chaos
 chaos: $(VENV)/.ready ## Crash PostgreSQL, cut commits and kill workers under load (SECONDS=60 SEED=1)
 	$(BIN)/python -m tests.chaos --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)

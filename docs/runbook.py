@@ -57,6 +57,10 @@ NEW_CODE = (
     "resume RUN --reason TEXT",
     "the code that the run began with is deployed again, or the fault in it is mended without moving a step",
 )
+MIGRATE = (
+    "migrate RUN --to 2 --dry-run --app MODULE:APP",
+    "version 2 of the workflow tells the same story so far; with `--reason` in place of `--dry-run` it moves the run",
+)
 BODY = "move it into a step: `@read`, `@compute` or `@effect`"
 
 PAGES = (
@@ -186,9 +190,16 @@ PAGES = (
         "other parameters.",
         "The message names both. What changed since the run began? A clock, a random number, a set's order in "
         "the workflow?",
-        (NEW_CODE, COMPENSATE, CANCEL, GIVE_UP),
-        "Put changed code under a new workflow version; old runs keep theirs. "
+        (NEW_CODE, MIGRATE, COMPENSATE, CANCEL, GIVE_UP),
+        "Put changed code under a new workflow version; old runs keep theirs. Or ask `run.patched` where it changed. "
         "Use `run.now`, `run.uuid` and `run.random`.",
+    ),
+    Page(
+        "ChildRefused",
+        "The workflow asks for a child run whose id another run has already, or whose workflow nobody here knows.",
+        "The run of that id, with `fencepost show`. Is it the child of an earlier turn, of a loop, or somebody else's?",
+        (NEW_CODE, COMPENSATE, CANCEL, GIVE_UP),
+        "Take a child's id from its own business event, and pass its workflow to `App(workflows=[...])`.",
     ),
     Page(
         "RepeatedEffect",

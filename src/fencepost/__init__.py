@@ -10,6 +10,8 @@ from fencepost.core.errors import (
     Ambiguous,
     ApprovalRefused,
     Cancelled,
+    ChildFailed,
+    ChildRefused,
     CompensationIncomplete,
     DeadlinePassed,
     DeclarationError,
@@ -65,6 +67,7 @@ from fencepost.runtime.app import App
 from fencepost.runtime.bulk import Selection
 from fencepost.runtime.handle import Handle
 from fencepost.runtime.ledger import Ledger
+from fencepost.runtime.rehearsal import Rehearsal
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
 from fencepost.runtime.run import Run
 from fencepost.runtime.worker import Worker
@@ -86,6 +89,8 @@ __all__ = [
     "Bound",
     "Call",
     "Cancelled",
+    "ChildFailed",
+    "ChildRefused",
     "CompensatedEffect",
     "CompensationIncomplete",
     "CompensationReport",
@@ -122,6 +127,7 @@ __all__ = [
     "Question",
     "RateLimited",
     "Refused",
+    "Rehearsal",
     "RepeatedEffect",
     "Reply",
     "Retry",

@@ -43,23 +43,29 @@ attempt unresolved:       applied applied, not applied not applied, contradict u
 attempt applied:          applied applied, contradict unresolved
 attempt not applied:      not applied not applied, contradict unresolved
 run nothing:              claim running, release ready
-run ready:                claim running, hold held, cancel cancelling, terminate terminated
+run ready:                claim running, hold held, cancel cancelling, terminate terminated, migrate ready
 run running:              take over running, wait waiting, release ready, hold held, cancel cancelling, \
-                          compensate compensating, succeed succeeded, fail failed, terminate terminated
-run waiting:              claim running, release ready, hold held, cancel cancelling, terminate terminated
-run held:                 hold held, resume ready, cancel cancelling, compensate compensating, terminate terminated
+                          compensate compensating, succeed succeeded, fail failed, terminate terminated, \
+                          continue continued, migrate ready
+run waiting:              claim running, release ready, hold held, cancel cancelling, terminate terminated, \
+                          migrate ready
+run held:                 hold held, resume ready, cancel cancelling, compensate compensating, terminate terminated, \
+                          migrate held
 run cancelling:           claim cancelling, take over cancelling, wait cancelling, release cancelling, hold held, \
-                          cancel cancelling, compensate compensating, end cancelled cancelled, terminate terminated
+                          cancel cancelling, compensate compensating, end cancelled cancelled, terminate terminated, \
+                          migrate cancelling
 run compensating:         claim compensating, take over compensating, wait compensating, release compensating, \
-                          hold held, compensate compensating, terminate terminated, end compensated compensated, \
+                          hold held, compensate compensating, terminate terminated, migrate compensating, \
+                          end compensated compensated, \
                           end partly compensated partly compensated, end compensation failed compensation failed
 run succeeded:            compensate compensating, reopen ready
-run failed:               resume ready, compensate compensating, terminate terminated
+run failed:               resume ready, compensate compensating, terminate terminated, migrate failed
 run cancelled:            compensate compensating, reopen ready
 run terminated:           compensate compensating, reopen ready
 run compensated:
 run partly compensated:   compensate compensating
 run compensation failed:  compensate compensating
+run continued:
 step nothing:
 step open:                finish done, fail failed, cancel cancelled
 step done:                cancel done
@@ -188,7 +194,7 @@ def test_only_a_person_takes_a_conflict_down_and_it_settles_nothing_by_itself():
 
 
 def test_a_finished_run_moves_by_a_persons_verb_only():
-    verbs = {RunEvent.RESUME, RunEvent.COMPENSATE, RunEvent.TERMINATE, RunEvent.REOPEN}
+    verbs = {RunEvent.RESUME, RunEvent.COMPENSATE, RunEvent.TERMINATE, RunEvent.REOPEN, RunEvent.MIGRATE}
     assert {row.event for row in RUN.rows() if row.state in FINAL_RUN_STATES} == verbs
 
 

@@ -53,6 +53,14 @@ async def spam(call: Call, text: str) -> bool:
 
 
 @workflow()
+async def packing(run: Run, boxes: int) -> bool:
+    run.progress({"boxes": boxes})
+    if run.patched("one box at a time") and boxes:
+        return run.continue_as(boxes - 1)
+    return True
+
+
+@workflow()
 async def ordering(run: Run, name: str) -> str:
     _made: Bound[str] = assert_type(make(name), Bound[str])
     _mailed: Bound[int] = assert_type(mail(to=name), Bound[int])
@@ -67,7 +75,10 @@ async def ordering(run: Run, name: str) -> str:
     assert_type(await run.do(make(name), approval=approval), str)
     await run.wait("ok", Approval, allows=make(name), authorise=look)  # wrong: arg-type
     await run.do(make(name), approval=True)  # wrong: arg-type
+    assert_type(await run.child(packing, 2, id="packing"), bool)
+    assert_type(await run.child(packing, 2, id="packing", detached=True), str)
     make(1)  # wrong: arg-type
+    wrong_child: int = await run.child(packing, 2)  # wrong: call-overload
     make(name, weight=2)  # wrong: call-arg
     make()  # wrong: call-arg
     wrong: int = await run.do(make(name))  # wrong: arg-type

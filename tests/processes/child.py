@@ -14,7 +14,7 @@ from pathlib import Path
 from fencepost.core.errors import VerbRefused
 from fencepost.effects.outside import Target
 from fencepost.effects.transport import DoorOptions
-from fencepost.runtime import verbs
+from fencepost.runtime import migrating, verbs
 from fencepost.runtime.app import App
 from tests.processes import booking, control, lethal, signing, stories, workflows
 
@@ -61,6 +61,7 @@ def make_app(told: dict, probe: Probe | None = None) -> App:
         workflows=[
             *workflows.WORKFLOWS,
             *stories.WORKFLOWS,
+            *stories.SECOND_VERSIONS,
             *lethal.WORKFLOWS,
             *booking.WORKFLOWS,
             *signing.WORKFLOWS,
@@ -99,13 +100,14 @@ async def begin(app: App, told: dict, lines: asyncio.StreamReader) -> None:
     if told["at_once"]:
         say("armed")
         await lines.readline()
-    by_name = {declared.name: declared for declared in app.workflows.values()}
+    by_name = {declared.name: declared for declared in app.workflows.values() if declared.version == 1}
     for name, run_id in told["starts"]:
         await app.start(by_name[name], run_id, id=run_id)
     for verb, run_id, arguments in told["verbs"]:
         run = app.store.find(app.namespace, run_id)
         try:
-            await asyncio.to_thread(getattr(verbs, verb), app, run, by="ann", reason="asked to", **arguments)
+            module = migrating if verb == "migrate" else verbs
+            await asyncio.to_thread(getattr(module, verb), app, run, by="ann", reason="asked to", **arguments)
         except VerbRefused as refused:
             say(f"refused: {refused.message}")
             return

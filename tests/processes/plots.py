@@ -303,6 +303,89 @@ def is_ended_and_reopened(cast: Cast) -> None:
     cast.person("reopen")
 
 
+# -- plots of families, turns and versions
+
+
+def has_a_child(cast: Cast) -> None:
+    """Each is taken over while it is at work, and the child's end finds its parent."""
+    cast.hold(stories.KEYED, "beta")
+    cast.start(stories.begets)
+    cast.until_held()
+    cast.kill_owner()
+    cast.release()
+
+
+def is_undone_with_its_child(cast: Cast) -> None:
+    cast.start(stories.begets_and_undoes)
+
+
+def is_cancelled_with_its_child(cast: Cast) -> None:
+    cast.hold(stories.BLIND, "patient")
+    cast.start(stories.begets_and_waits)
+    cast.until_held()
+    cast.person("cancel")
+    cast.release()
+
+
+def goes_on_turn_by_turn(cast: Cast) -> None:
+    cast.start(stories.turns)
+
+
+def is_migrated_before_it_begins(cast: Cast) -> None:
+    cast.start(stories.plain, working=False)
+    cast.person("migrate", to=2)
+    cast.worker()
+
+
+def is_migrated_while_it_waits(cast: Cast) -> None:
+    cast.start(stories.waits)
+    cast.until(RunState.WAITING)
+    cast.person("migrate", to=2)
+    cast.until(RunState.WAITING)
+    cast.tell("go", "on", "s1")
+
+
+def is_migrated_in_flight(cast: Cast) -> None:
+    cast.hold(stories.KEYED, "steady")
+    cast.start(stories.steadily)
+    cast.until_held()
+    cast.person("migrate", to=2)
+    cast.release()
+
+
+def is_migrated_when_held(cast: Cast) -> None:
+    cast.strike(stories.BLIND, "unasked", do="reset", when="after", ordinal=1)
+    cast.start(stories.blind)
+    cast.until(RunState.HELD)
+    cast.person("migrate", to=2)
+
+
+def is_migrated_while_cancelling(cast: Cast) -> None:
+    cast.hold(stories.KEYED, "steady")
+    cast.start(stories.steadily)
+    cast.until_held()
+    cast.person("cancel")
+    cast.person("migrate", to=2)
+    cast.release()
+
+
+def is_migrated_while_compensating(cast: Cast) -> None:
+    cast.strike(stories.KEYED, "gamma", do="answer", status=401)
+    cast.hold(stories.KEYED, "beta", path="/*/*/*")
+    cast.start(stories.undone)
+    cast.until_held()
+    cast.person("migrate", to=2)
+    cast.release()
+
+
+def is_migrated_after_it_failed(cast: Cast) -> None:
+    cast.strike(stories.KEYED, "alpha", do="answer", status=401, ordinal=1)
+    cast.start(stories.plain)
+    cast.until(RunState.FAILED)
+    cast.person("migrate", to=2)
+    cast.person("resume")
+
+
 # -- plots of compensation
 
 
@@ -489,6 +572,9 @@ STORIES = [
         is_cancelled_and_cannot_ask, is_cancelled_and_drained, is_cancelled_when_held, is_cancelled_and_undone,
         is_ended_before_it_begins, is_ended_while_it_waits, is_ended_in_flight, is_ended_while_cancelling,
         is_ended_while_compensating, is_ended_after_it_failed, is_ended_and_reopened,
+        has_a_child, is_undone_with_its_child, is_cancelled_with_its_child, goes_on_turn_by_turn,
+        is_migrated_before_it_begins, is_migrated_while_it_waits, is_migrated_in_flight, is_migrated_when_held,
+        is_migrated_while_cancelling, is_migrated_while_compensating, is_migrated_after_it_failed,
         is_undone, is_drained_while_undone, is_undone_in_part, is_not_undone_at_all, is_undone_and_nobody_knows,
         is_undone_after_it_succeeded, is_undone_after_it_failed, is_undone_after_it_was_cancelled,
         is_undone_after_it_was_ended, is_undone_when_held,

@@ -234,7 +234,47 @@ async def answers(run: Run, name: str) -> str:
     return (await run.do(answered(order(name, "answered")))).id
 
 
+@workflow()
+async def begotten(run: Run, name: str) -> str:
+    """The child of `begets`, whose effects the world holds under the parent's name."""
+    return (await run.do(beta(order(name, "beta")))).id
+
+
+@workflow()
+async def begets(run: Run, name: str) -> str:
+    await run.do(alpha(order(name, "alpha")))
+    await run.child(begotten, name, id=f"{name} child")
+    return (await run.do(gamma(order(name, "gamma")))).id
+
+
+@workflow()
+async def begets_and_undoes(run: Run, name: str) -> str:
+    await run.do(alpha(order(name, "alpha")))
+    await run.child(begotten, name, id=f"{name} child")
+    await run.compensate(reason="as planned")
+    return "compensated"
+
+
+@workflow()
+async def begets_and_waits(run: Run, name: str) -> str:
+    await run.gather(run.child(slow, name, id=f"{name} child"), run.wait("go", str))
+    return "went"
+
+
+@workflow()
+async def turns(run: Run, name: str, number: int = 0) -> str:
+    """Three turns, each with the same effect for another order."""
+    await run.do(alpha(order(name, f"alpha {number}")))
+    return run.continue_as(name, number + 1) if number < 2 else "turned"
+
+
 WORKFLOWS = [
     plain, two, asked, asked_slowly, blind, once, twice, big, policed, missing, mixed, abreast, waits, expires, races,
     either, reconsiders, undone, undone_blindly, undone_on_cancel, slow, steadily, answers,
+    begotten, begets, begets_and_undoes, begets_and_waits, turns,
 ]  # fmt: skip
+
+SECOND_VERSIONS = [
+    workflow(version=2, name=first.name)(first.function) for first in (plain, waits, steadily, blind, slow, undone)
+]
+"""The same code once more, for runs to be migrated to; nothing starts with it."""

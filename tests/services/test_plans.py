@@ -30,12 +30,14 @@ HOT = {
     "signalled_runs": {"lease": NOBODY},
     "expire_leases": {"now": 0, "margin": 0},
     "lease_is_live": {"lease": NOBODY},
-    "renew_lease": {"lease": NOBODY, "now": 1, "expires_at": 2, "seen": 0},
+    "renew_lease": {"lease": NOBODY, "now": 1, "expires_at": 2, "seen": 0, "carries": None},
     "claim_run": {
         "lease": NOBODY, "now": 1, "run": 2, "generation": -1, "expected": "waiting", "takeovers": 0, "answers": 0,
     },
     "take_over_operations": {"generation": -1, "now": 1, "run": 2},
     "load_run": {"run": 2},
+    "children_of": {"run": 2},
+    "unknown_below": {"run": 2},
     "find_run": {"namespace": "default", "id": "waiting-7"},
     "lock_run": {"run": 2},
     "lock_runs": {"runs": "{2,3,4}"},
@@ -101,7 +103,7 @@ def test_statements_planned_for_an_empty_ledger_are_planned_again_as_it_grows(po
         (answer,) = mine.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {name} ({values})")[0]
     finally:
         store.close()
-    assert "run_namespace_id_key" in indexes(json.loads(answer)[0]["Plan"])
+    assert "run_namespace_id_turn_key" in indexes(json.loads(answer)[0]["Plan"])
 
 
 def new_run(id_, at) -> NewRun:

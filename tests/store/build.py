@@ -15,10 +15,13 @@ from fencepost.store.moves import (
     MoveStep,
     NewAttempt,
     NewOperation,
+    NextTurn,
     Observe,
     OpenStep,
+    PinRun,
     SettleAttempt,
     SettleFirst,
+    StartChild,
     Succeed,
 )
 
@@ -110,7 +113,8 @@ def move_signal(run: Run, to: str = "applied", name: str = "signal-1", **changes
 
 
 _FINAL = {
-    "succeeded", "failed", "cancelled", "terminated", "compensated", "partly compensated", "compensation failed"
+    "succeeded", "failed", "cancelled", "terminated", "compensated", "partly compensated", "compensation failed",
+    "continued",
 }  # fmt: skip
 
 
@@ -125,6 +129,19 @@ def move_run(run: Run, event: str, to: str, **changes: Any) -> MoveRun:
         run.delivered, NOW, NOW if to in _FINAL else None,
     )  # fmt: skip
     return plain._replace(**changes)
+
+
+def start_child(run: Run, name: str = "child-1", **changes: Any) -> StartChild:
+    plain = StartChild(run.no, run.generation, name, "approve", 1, '{"n":2}', "print", "/sub", NOW)
+    return plain._replace(**changes)
+
+
+def next_turn(run: Run, **changes: Any) -> NextTurn:
+    return NextTurn(run.no, run.generation, '{"n":3}', None, NOW)._replace(**changes)
+
+
+def pin_run(run: Run, pinned: int = 2, **changes: Any) -> PinRun:
+    return PinRun(run.no, run.generation, run.state.value, run.workflow_version, pinned)._replace(**changes)
 
 
 def seen(run: Run, step: str = "pay", **changes: Any) -> Observe:

@@ -6,11 +6,14 @@ asked. What each kind of move does is in `oracle_rules`; histories are drawn and
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
 from tests.store.oracle_rules import FINAL_RUN, RULES, Facts, Refused, awaited, changed, kept, require
+
+_OF_A_CHILD = ("id", "workflow", "workflow_version", "input", "fingerprint", "parent_step")
+_OF_AN_ATTEMPT = ("began", "wakes", "ids", "turns")
 
 
 class Oracle:
@@ -40,6 +43,10 @@ class Oracle:
     def attempt(self, no: int, moves: Iterable[Any]) -> str:
         """Make moves of one run, all or none."""
         book, keys = deepcopy(self.books[no]), dict(self.keys)
+        book.update(
+            began=[], wakes=False, ids={other["id"] for other in self.books.values()},
+            turns={(other["id"], other["turn"]) for other in self.books.values()},
+        )  # fmt: skip
         try:
             for move in moves:
                 require(book["generation"] == move.generation)
@@ -47,7 +54,39 @@ class Oracle:
         except Refused as refusal:
             return refusal.why
         self.books[no], self.keys = book, keys
+        for move in book["began"]:
+            self._begin(book, move)
+        if book["wakes"]:
+            self._wake(self.books[book["parent"]], book["ended_at"])
         return "moved"
+
+    def _begin(self, book: Facts, move: Any) -> None:
+        """A run that another one has asked for, or its next turn: a row of its own, with nothing of the old one."""
+        copied = ("namespace", "principal")
+        if type(move).__name__ == "StartChild":
+            given = {name: getattr(move, name) for name in _OF_A_CHILD} | {"parent": book["no"], "resource": None}
+            self._open({**{name: book[name] for name in copied}, **given}, None, move.at)
+            return
+        copied = (*copied, "id", "workflow", "workflow_version", "fingerprint", "parent", "parent_step")
+        no = self._open(
+            {**{name: book[name] for name in copied}, "input": move.input, "resource": None}, move.lease, move.at
+        )
+        self.books[no].update(
+            turn=book["turn"] + 1, generation=book["generation"] + 1, version=book["version"] + 1,
+            signals={name: signal for name, signal in book["signals"].items() if signal["state"] == "kept"},
+        )  # fmt: skip
+        for name in self.books[no]["signals"]:
+            del book["signals"][name]
+
+    @staticmethod
+    def _wake(parent: Facts, at: int) -> None:
+        """A child has ended: its parent looks at once, or as soon as its owner gives it up."""
+        if parent["ended_at"] is not None:
+            return
+        owned = parent["lease"] is not None
+        parent.update(woken=owned, version=parent["version"] + 1)
+        if not owned and parent["state"] in ("waiting", "cancelling", "compensating"):
+            parent["wake_at"] = min(kept(parent["wake_at"], at), at)
 
     def _see(self, observations: Iterable[Any]) -> None:
         for seen in observations:
@@ -83,19 +122,28 @@ class Oracle:
     def start_run(self, new: Any) -> tuple[int, bool]:
         """The run's number, and whether it is new."""
         for no, book in self.books.items():
-            if (book["namespace"], book["id"]) == (new.namespace, new.id):
+            if (book["namespace"], book["id"]) == (new.namespace, new.id) and book["state"] != "continued":
                 return no, False
-        no, owned = len(self.books) + 1, new.lease is not None
+        given = {name: getattr(new, name) for name in (*_OF_A_CHILD, "namespace", "principal", "parent", "resource")}
+        return self._open(given, new.lease, new.at, wake_at=new.wake_at), True
+
+    def _open(self, given: Facts, lease: str | None, at: int, *, wake_at: int | None = None) -> int:
+        no, owned = -len(self.books) - 1, lease is not None
         self.books[no] = {
-            "no": no, "namespace": new.namespace, "id": new.id, "workflow": new.workflow,
-            "workflow_version": new.workflow_version, "principal": new.principal, "input": new.input,
-            "fingerprint": new.fingerprint, "parent": new.parent, "lease": new.lease, "resource": new.resource,
-            "state": "running" if owned else "ready", "generation": int(owned), "version": 0,
-            "wake_at": None if owned else new.wake_at, "result": None, "error": None, "hold": None, "cancel": None,
-            "delivered": 0, "created_at": new.at, "changed_at": new.at, "ended_at": None,
+            **given, "no": no, "lease": lease, "state": "running" if owned else "ready", "generation": int(owned),
+            "version": 0, "wake_at": None if owned else kept(wake_at, at), "result": None, "error": None, "hold": None,
+            "cancel": None, "delivered": 0, "created_at": at, "changed_at": at, "ended_at": None,
             "takeovers": 0, "operations": {}, "attempts": {}, "steps": {}, "signals": {}, "seen": [], "answers": 0,
+            "turn": 0, "woken": False,
         }  # fmt: skip
-        return no, True
+        return no
+
+    def number(self, number_of: Callable[[str, int], int]) -> None:
+        """Give runs that have begun since the last call the database's own numbers; a refused one may leave a gap."""
+        for no in [no for no in self.books if no < 0]:
+            book = self.books.pop(no)
+            book["no"] = number_of(book["id"], book["turn"])
+            self.books[book["no"]] = book
 
     def next_wake(self, margin: int) -> int | None:
         times = [book["wake_at"] for book in self.books.values() if book["lease"] is None and self.may_begin(book)]
@@ -151,7 +199,7 @@ class Oracle:
         if book["state"] in ("ready", "waiting"):
             book["state"] = "running"
         book.update(generation=book["generation"] + 1, version=book["version"] + 1)
-        book.update(lease=lease, wake_at=None, changed_at=now)
+        book.update(lease=lease, wake_at=None, changed_at=now, woken=False)
         for operation in book["operations"].values():
             if operation["state"] == "dispatched":
                 changed(operation, now, book["generation"], state="unknown")
@@ -159,8 +207,12 @@ class Oracle:
     # -- signals and decisions ------------------------------------------------------------------------------------
 
     def signal(self, no: int, signal: Any, now: int) -> Facts:
-        """The signal as it is stored now."""
-        book = self.books[no]
+        """The signal as it is stored now: with the run's last turn, unless an earlier one has taken it."""
+        turns = [book for book in self.books.values() if book["id"] == self.books[no]["id"]]
+        for earlier in turns:
+            if signal.id in earlier["signals"]:
+                return earlier["signals"][signal.id]
+        book = turns[-1]
         if signal.id not in book["signals"]:
             facts = {name: getattr(signal, name) for name in signal.__slots__}
             reason = unwelcome(book, signal.name)
@@ -175,7 +227,7 @@ class Oracle:
         found = []
         for no, book in self.books.items():
             unrecorded = book["cancel"] is not None and all(s["kind"] != "cancel" for s in book["steps"].values())
-            if book["lease"] == lease and (unrecorded or awaited(book)):
+            if book["lease"] == lease and (unrecorded or book["woken"] or awaited(book)):
                 found.append(no)
         return found
 
@@ -197,10 +249,15 @@ class Oracle:
             "steps": list(book["steps"].values()),
             "operations": [self._operation(book, place) for place in book["operations"]],
             "signals": list(book["signals"].values()),
+            "children": self._children(no),
         }
 
+    def _children(self, no: int) -> list[Facts]:
+        found = [other for other, book in self.books.items() if book["parent"] == no and book["state"] != "continued"]
+        return [self.visible_run(other) for other in found]
+
     def visible_run(self, no: int) -> Facts:
-        hidden = {"operations", "attempts", "steps", "signals", "seen", "answers"}
+        hidden = {"operations", "attempts", "steps", "signals", "seen", "answers", "woken", *_OF_AN_ATTEMPT}
         return {name: value for name, value in self.books[no].items() if name not in hidden}
 
     @staticmethod

@@ -83,6 +83,7 @@ class History:
 
     def compare(self) -> None:
         """Everything that is visible, of every run."""
+        self.oracle.number(self._number_of)
         for no in self.oracle.books:
             found, wanted = seen(self.store.load(no)), self.oracle.visible(no)
             for part in wanted:
@@ -96,6 +97,11 @@ class History:
         assert store.signalled(name) == self.oracle.signalled(name)
         wake = store.next_wake(build.WORKFLOWS, namespace="default", margin=MARGIN)
         assert wake == self.oracle.next_wake(MARGIN), "next wake"
+
+    def _number_of(self, name: str, turn: int) -> int:
+        found = self.store.turn("default", name, turn)
+        assert found is not None, f"{name} has begun"
+        return found.no
 
     # -- steps: leases and runs -----------------------------------------------------------------------------------
 
@@ -125,7 +131,9 @@ class History:
         new = build.new_run(name, lease=lease, wake_at=wake_at, at=self.clock.now, resource=resource)
         self.note("start", new)
         run, is_new = self.store.start_run(new)
-        assert (run.no, is_new) == self.oracle.start_run(new)
+        no, is_new_there = self.oracle.start_run(new)
+        self.oracle.number(self._number_of)
+        assert (run.no, is_new) == (run.no if is_new else no, is_new_there)
         assert asdict(run) == self.oracle.visible_run(run.no)
 
     def claim(self) -> None:
@@ -231,10 +239,20 @@ class History:
         ]
         self.submit([Group(no, run.generation, moves[: self.draw.choice((2, 3))])])
 
+    def another_turn(self) -> None:
+        """A run continues: its turn ends and the next one begins, both or neither; some misses in one place."""
+        run = self.record(self.some_run())
+        ends = build.move_run(run, "continue", "continued", expected="running", keep_lease=0, at=self.clock.now)
+        begins = build.next_turn(run, lease=self.draw.choice((None, "lease-1", "lease-2")), at=self.clock.now)
+        wrong = self.draw.choice((None, None, "generation", "state"))
+        if wrong == "generation":
+            begins = begins._replace(generation=run.generation + 1)
+        self.submit([Group(run.no, run.generation, [begins] if wrong == "state" else [ends, begins])])
+
     def fitting_move(self, kinds: list[str]) -> tuple[int, Any]:
         """Some run, and a move of one of these kinds that it would take. A run can always be observed to move."""
         # Those that need a row of another kind first are rare otherwise.
-        kinds.sort(key=lambda kind: self.draw.random() * (0.3 if kind in RAREST else 1 if kind in RARE else 3))
+        kinds.sort(key=lambda kind: self.draw.random() * (0.15 if kind in RAREST else 1 if kind in RARE else 3))
         runs = self.draw.sample(sorted(self.oracle.books), len(self.oracle.books))
         for kind, no in product([*kinds, "OpenStep"], runs):
             move = self.right_move(self.oracle, no, kind)
@@ -306,11 +324,12 @@ RARE = {
 }
 RAREST = {"NewAttempt", "SettleAttempt"}
 COMMON = {"NewOperation", "MoveOperation", "DispatchOperation", "Succeed"}
-INSERTS = {"NewOperation", "NewAttempt", "OpenStep"}
+INSERTS = {"NewOperation", "NewAttempt", "OpenStep", "StartChild"}
 
 STEPS: list[tuple[Callable[[History], None], int]] = [
     (History.batch, 10),
-    (History.another_attempt, 2),
+    (History.another_attempt, 3),
+    (History.another_turn, 1),
     (History.lone_stale_move, 5),
     (History.lone_move_from_another_state, 3),
     (History.claim, 3),

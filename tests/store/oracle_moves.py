@@ -19,6 +19,8 @@ from fencepost.store.moves import (
     NewAttempt,
     NewOperation,
     OpenStep,
+    PinRun,
+    StartChild,
     Succeed,
 )
 from tests.store import build
@@ -142,7 +144,7 @@ def deliver_operation(draw: random.Random, run: Run, book: Facts, name: str) -> 
 
 
 def open_step(draw: random.Random, run: Run, book: Facts, name: str) -> OpenStep:
-    kind = draw.choice(("wait", "wait", "sleep", "read", "cancel"))
+    kind = draw.choice(("wait", "wait", "sleep", "read", "child", "cancel"))
     wait = draw.choice(("decision", "other"))
     detail = draw.choice((None, '{"many":true}'))
     move = build.open_step(run, name, kind, name=wait, detail=detail, due_at=draw.choice((None, build.NOW)))
@@ -175,6 +177,14 @@ def move_run(draw: random.Random, run: Run, book: Facts, name: str) -> MoveRun |
     return build.move_run(run, "move", to, **changes)
 
 
+def start_child(draw: random.Random, run: Run, book: Facts, name: str) -> StartChild:
+    return build.start_child(run, f"child-{name}", parent_step=draw.choice((None, *book["steps"])))
+
+
+def pin_run(draw: random.Random, run: Run, book: Facts, name: str) -> PinRun:
+    return build.pin_run(run, 1)  # to the version that every claimer knows
+
+
 RIGHT: dict[str, Maker] = {
     "NewOperation": new_operation,
     "NewAttempt": new_attempt,
@@ -187,6 +197,8 @@ RIGHT: dict[str, Maker] = {
     "OpenStep": open_step,
     "MoveStep": move_step,
     "MoveSignal": move_signal,
+    "StartChild": start_child,
+    "PinRun": pin_run,
     "MoveRun": move_run,
 }
 
@@ -227,6 +239,7 @@ OTHER_STATES: dict[str, tuple[str, list[str]]] = {
     "MoveStep": ("expected", ["open", "failed"]),
     "MoveSignal": ("expected", ["kept", "applied"]),
     "MoveRun": ("expected", ["ready", "running", "waiting", "held"]),
+    "PinRun": ("expected", ["ready", "running", "waiting", "held"]),
 }
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 FINAL_RUN = {
-    "succeeded", "failed", "cancelled", "terminated", "compensated", "partly compensated", "compensation failed"
+    "succeeded", "failed", "cancelled", "terminated", "compensated", "partly compensated", "compensation failed",
+    "continued",
 }  # fmt: skip
 FINAL_OPERATION = {"succeeded", "failed", "cancelled"}
 OWNABLE = {"running", "cancelling", "compensating"}
@@ -213,6 +214,31 @@ def move_signal(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     signal.update(state=move.to, reason=move.reason, position=move.position, closed_at=move.at)
 
 
+def start_child(book: Facts, move: Any, keys: dict[str, Any]) -> None:
+    """The ledger's other runs are the oracle's matter; here only what its own run has to do with it."""
+    require(move.id not in book["ids"], "duplicate")
+    book["ids"].add(move.id)
+    book["began"].append(move)
+
+
+def pin_run(book: Facts, move: Any, keys: dict[str, Any]) -> None:
+    require(book["state"] == move.expected and book["workflow_version"] == move.workflow_version)
+    book["workflow_version"] = move.pinned
+
+
+def next_turn(book: Facts, move: Any, keys: dict[str, Any]) -> None:
+    require(book["state"] == "continued")
+    place = (book["id"], book["turn"] + 1)
+    require(place not in book["turns"], "duplicate")
+    book["turns"].add(place)
+    book["began"].append(move)
+
+
+def given_up_woken(book: Facts, move: Any) -> bool:
+    """Whether a child has ended while the run was owned, which looks at it as soon as it waits."""
+    return book["woken"] and move.to in ("waiting", "cancelling", "compensating")
+
+
 def move_run(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     require(book["state"] == move.expected)
     wake_at = move.wake_at
@@ -221,9 +247,13 @@ def move_run(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     takes_signals = move.to in ("waiting", "cancelling") or (move.to == "compensating" and move.wake_at is None)
     if not move.keep_lease and takes_signals and awaited(book):
         wake_at = move.at
+    if not move.keep_lease:
+        wake_at = move.at if given_up_woken(book, move) else wake_at
+        book["woken"] = False
     for name in ("result", "error", "cancel"):
         book[name] = kept(getattr(move, name), book[name])
-    if move.ended_at is not None and book["ended_at"] is None:
+    if move.ended_at is not None and book["ended_at"] is None and move.to != "continued":
+        book["wakes"] = book["parent_step"] is not None
         for signal in book["signals"].values():
             if signal["state"] == "kept":
                 signal.update(state="refused", reason="the run has ended", closed_at=move.ended_at)
@@ -248,6 +278,7 @@ def prove_run(book: Facts) -> None:
     require((state in FINAL_RUN) == (book["ended_at"] is not None), "evidence")
     require(state != "succeeded" or book["result"] is not None, "evidence")
     require(state != "failed" or book["error"] is not None, "evidence")
+    require(state != "continued" or book["resource"] is None, "evidence")
     require(state not in ("cancelling", "cancelled") or book["cancel"] is not None, "evidence")
 
 
@@ -263,5 +294,8 @@ RULES: dict[str, Callable[[Facts, Any, dict[str, Any]], None]] = {
     "OpenStep": open_step,
     "MoveStep": move_step,
     "MoveSignal": move_signal,
+    "StartChild": start_child,
+    "PinRun": pin_run,
     "MoveRun": move_run,
+    "NextTurn": next_turn,
 }

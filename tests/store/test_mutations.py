@@ -62,9 +62,9 @@ UNOWNED = re.compile(r"AND state IN \('waiting', 'cancelling', 'compensating'\) 
 
 GUARDED_UPDATES = {
     "move_operation", "dispatch_operation", "succeed", "settle_first", "settle_attempt", "deliver_operation",
-    "move_step", "move_signal", "move_run", "claim_run", "take_over_operations",
+    "move_step", "move_signal", "move_run", "pin_run", "claim_run", "take_over_operations",
 }  # fmt: skip
-GUARDED_INSERTS = {"new_operation", "new_attempt", "open_step"}
+GUARDED_INSERTS = {"new_operation", "new_attempt", "open_step", "start_child", "next_turn"}
 
 # Waking a run that nobody owns takes nothing from anybody: that nobody owns it is its guard. And a restore takes every
 # run from everybody.

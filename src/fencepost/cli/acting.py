@@ -32,6 +32,9 @@ from fencepost.cli.printable import printable
 
 SignalName = Annotated[str, typer.Argument(metavar="NAME", help="The name that the run waits for.")]
 SignalValue = Annotated[str, typer.Argument(metavar="[JSON]", help="Its value, or @file.")]
+ToVersion = Annotated[int, typer.Option("--to", min=1, metavar="VERSION", help="The version to pin it to.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only replay its history against that version's code.")]
+WhyIfNotDry = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit.")]
 Happened = Annotated[
     bool | None, typer.Option("--happened/--did-not-happen", help="What became of the effect; one must be said.")
 ]
@@ -152,6 +155,58 @@ def retry(
     return _act("retry", found, run, as_json=as_json, **arguments)
 
 
+def migrate(
+    run: RunId, *, to: ToVersion, dry_run: DryRun = False, reason: WhyIfNotDry = None, by: By = None,
+    if_version: IfVersion = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Pin a run to another version of its workflow. Needs --app.
+
+    Its history is replayed against that version's code first, and the first difference refuses it. With --dry-run that
+    is all, and nothing is changed.
+
+    With --dry-run and --json: `run`, `from`, `to`, `fits`, `difference` (or null), `delivered` (answers replayed) and
+    `waits_for`. Exit 3 if it does not fit.
+    """
+    found = _app_with_code("migrate", app, db, namespace)
+    if not dry_run:
+        if not (reason or "").strip():
+            raise Usage("migrate needs a reason", hint="give --reason TEXT, or --dry-run to see whether it fits")
+        arguments = {"to": to, "by": somebody(by), "reason": reason, "version": if_version}
+        return _act("migrate", found, run, as_json=as_json, **arguments)
+    return _rehearse(found, run, to, as_json=as_json)
+
+
+def _rehearse(app: Any, run_id: str, to: int, *, as_json: bool) -> Exit:
+    from fencepost.cli.target import opened, run_of
+    from fencepost.runtime.migrating import rehearsed
+
+    with opened(app):
+        found = run_of(app, run_id)
+        came = rehearsed(app, found, to=to)
+    difference = None if came.difference is None else came.difference.message
+    if as_json:
+        terminal.document(
+            {
+                "run": found.id,
+                "from": found.workflow_version,
+                "to": to,
+                "fits": came.fits,
+                "difference": difference,
+                "delivered": came.delivered,
+                "waits_for": list(came.waits_for),
+            }
+        )
+    elif difference is not None:
+        terminal.say(f"run {printable(found.id)} does not fit version {to}: {printable(difference, limit=None)}")
+    else:
+        waits = ", ".join(map(printable, came.waits_for)) or "nothing"
+        terminal.say(
+            f"run {printable(found.id)} fits version {to}: {came.delivered} answers replayed, waits for {waits}"
+        )
+    return Exit.DONE if came.fits else Exit.FINDINGS
+
+
 def settle(
     run: RunId, step: Step, *, happened: Happened = None, conflict: Conflict = False, reason: Reason, item: Item = None,
     result: ResultValue = None, reference: Reference = None, override: Override = False, by: By = None,
@@ -226,9 +281,9 @@ def _app_with_code(verb: str, app: str | None, db: str | None, namespace: str | 
 def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -> Exit:
     """Call the verb and say what the run is now. With --json: `run`, `verb`, `before`, `state`, and versions."""
     from fencepost.cli.target import opened, run_of
-    from fencepost.runtime import verbs
+    from fencepost.runtime import migrating, verbs
 
-    verb: Callable[..., Any] = getattr(verbs, name)
+    verb: Callable[..., Any] = getattr(migrating if name == "migrate" else verbs, name)
     said = name.replace("_", " ")
     with opened(app):
         before = run_of(app, run_id)

@@ -6,6 +6,7 @@ and asks no model. A ledger that cannot be opened is itself a finding; mending i
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -56,8 +57,8 @@ class Check:
 def doctor(app: Target = None, *, db: Db = None, namespace: Namespace = None, as_json: AsJson = False) -> Exit:
     """Check a ledger and what surrounds it.
 
-    Looks at the file or server, clock, platform, leases, the oldest unknown effect, held runs, audit, contracts and
-    the model.
+    Looks at the file or server, clock, platform, leases, versions that no worker carries, the oldest unknown effect,
+    held runs, audit, contracts and the model.
 
     Exit 3 if there is a problem; a warning alone is no reason.
     With --json: `checks` (`name`, `verdict`, `says`, `hint`) and `problems` (how many).
@@ -204,6 +205,7 @@ def _schema(version: int) -> Check:
 def _rows(store: Store, namespace: str) -> Iterator[Check]:
     yield _clock(store)
     yield _leases(store)
+    yield _versions(store, namespace)
     yield _oldest_unknown(store, namespace)
     yield _held(store, namespace)
     yield _audit(store)
@@ -230,6 +232,23 @@ def _leases(store: Store) -> Check:
         pids = ", ".join(f"pid {lease.pid} on {printable(lease.host)}" for lease in (*overdue, *found)[:5])
         return Check("leases", WARNING, f"{said}: {pids}", "any worker of the same app takes their runs over")
     return Check("leases", OK, said if live else "no worker is running")
+
+
+def _versions(store: Store, namespace: str) -> Check:
+    """Whether a live worker knows each version to which a run that goes on by itself is pinned."""
+    now = store.now()
+    live = [lease for lease in store.leases() if lease.state == "live" and lease.expires_at >= now]
+    carried = [known for lease in live for known in json.loads(lease.carries)]
+    pinned = store.pinned(namespace)
+    lost = [one for one in pinned if [namespace, *one[:2]] not in carried]
+    if not live or not lost:
+        waiting = sum(count for _, _, count, _ in lost)
+        return Check("versions", OK, f"no worker is running for {counted(waiting, 'run')}" if lost else "all carried")
+    said = "; ".join(
+        f"no worker carries {printable(name)} version {version} ({counted(count, 'run')}, such as {printable(run)})"
+        for name, version, count, run in lost
+    )
+    return Check("versions", PROBLEM, said, "start a worker with that version, or `fencepost migrate` the runs")
 
 
 def _oldest_unknown(store: Store, namespace: str) -> Check:

@@ -37,7 +37,10 @@ MEANINGS: dict[Exit, str] = {
     Exit.DONE: "done",
     Exit.REFUSED: "refused, with nothing changed; or, with --wait, the run ended otherwise than with its result",
     Exit.USAGE: "usage: the command line, the value or the MODULE:APP that was given cannot be used",
-    Exit.FINDINGS: "findings: a blank in a contract, a problem, a contradiction or a broken audit; each is named",
+    Exit.FINDINGS: (
+        "findings: a blank in a contract, a problem, a contradiction, a broken audit or a history that does not fit; "
+        "each is named"
+    ),
     Exit.HELD: "held: the run waits for a person",
     Exit.LEDGER: "the ledger cannot be used: missing, locked, read-only, full, damaged, foreign or too new",
     Exit.NOT_YET: "the time given with --within ran out; the run goes on",

@@ -6,7 +6,7 @@ by `story` and laid out by `timeline`, what may be done about it by `offers`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -14,7 +14,7 @@ from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace, RunId
 from fencepost.cli.printable import instant
-from fencepost.core.records import Run
+from fencepost.core.records import Lease, Run
 
 if TYPE_CHECKING:
     from fencepost.store.api import Store
@@ -24,6 +24,8 @@ WorkflowName = Annotated[str | None, typer.Option("--workflow", metavar="NAME", 
 Prefix = Annotated[str | None, typer.Option("--prefix", metavar="TEXT", help="Only runs whose id begins with this.")]
 After = Annotated[int | None, typer.Option("--after", metavar="N", help="The next page: `next` of the page before.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Runs on a page.")]
+Turn = Annotated[int | None, typer.Option("--turn", min=0, metavar="N", help="An earlier turn of one that continued.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Go on with a line for each change, until it ends or is held.")]
 Redact = Annotated[bool, typer.Option("--redact", help="Leave out requests, results, evidence and signals' values.")]
 
 
@@ -42,8 +44,10 @@ def runs(
     """List runs, newest first.
 
     With --json: `runs` (`id`, `workflow`, `workflow_version`, `state`, `label`, `generation`, `version`, `created_at`,
-    `changed_at`, `ended_at`, `wake_at`, `hold`) and `next` (for --after; null at the end).
+    `changed_at`, `ended_at`, `wake_at`, `hold`, `turn`, `parent` (whether it has one), `carried`: false where no live
+    worker knows its version, null where that is no question) and `next` (for --after; null at the end).
     """
+    from fencepost.cli.story import is_carried
     from fencepost.cli.target import app_for, opened
     from fencepost.store.api import RunFilter
 
@@ -52,9 +56,11 @@ def runs(
         found = ledger.store.runs(RunFilter(ledger.namespace, wanted, workflow, prefix, after, limit + 1))
         following = found[limit - 1].no if len(found) > limit else None
         found = found[:limit]
+        leases, now = ledger.store.leases(), ledger.store.now()
         reasons = [] if as_json else [_why(run, ledger.store) for run in found]
     if as_json:
-        terminal.document({"runs": [_row(run) for run in found], "next": following})
+        rows = [_row(run) | {"carried": is_carried(run, leases, now)} for run in found]
+        terminal.document({"runs": rows, "next": following})
         return Exit.DONE
     if not found:
         terminal.remark("no runs")
@@ -62,13 +68,19 @@ def runs(
     terminal.table(
         ("run", "workflow", "state", "changed", "why"),
         [
-            (run.id, run.workflow, run.state.value, instant(run.changed_at), why)
+            (run.id, run.workflow, run.state.value, instant(run.changed_at), _uncarried(run, leases, now) + why)
             for run, why in zip(found, reasons, strict=True)
         ],
     )
     if following is not None:
         terminal.remark(f"more: --after {following}")
     return Exit.DONE
+
+
+def _uncarried(run: Run, leases: list[Lease], now: int) -> str:
+    from fencepost.cli.story import is_carried
+
+    return f"no worker carries version {run.workflow_version}; " if is_carried(run, leases, now) is False else ""
 
 
 def _state(text: str) -> str:
@@ -98,6 +110,8 @@ def _row(run: Run) -> dict[str, Any]:
         "ended_at": instant(run.ended_at),
         "wake_at": instant(run.wake_at),
         "hold": None if run.hold is None else json.loads(run.hold),
+        "turn": run.turn,
+        "parent": run.parent is not None,
     }
 
 
@@ -119,6 +133,8 @@ def _why(run: Run, store: Store) -> str:
 def show(
     run: RunId,
     *,
+    turn: Turn = None,
+    follow: Follow = False,
     redact: Redact = False,
     app: AppOption = None,
     db: Db = None,
@@ -127,23 +143,41 @@ def show(
 ) -> Exit:
     """Show one run, step by step.
 
-    Attempts, outcomes with evidence, keys, owners, what it waits for, and which verbs apply.
+    Attempts, outcomes with evidence, keys, owners, children, progress, what it waits for, and which verbs apply.
 
-    With --json: `run`, `waits_for`, `verbs`, `steps`, `compensation`, `signals`, `audit`; keys are never shortened.
+    With --json: `run`, `waits_for`, `verbs`, `children`, `steps`, `compensation`, `signals`, `audit`; keys are never
+    shortened.
     """
+    from fencepost.cli.following import follow as following
     from fencepost.cli.offers import Place, offers
-    from fencepost.cli.story import story
+    from fencepost.cli.story import Family, story
     from fencepost.cli.target import app_for, opened, run_of
     from fencepost.cli.timeline import timeline
 
+    if follow and (as_json or turn is not None):
+        raise Usage("--follow is for a screen and for the turn that is under way", hint="leave --json and --turn out")
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
-        history = ledger.store.load(run_of(ledger, run).no)
-        ahead = ledger.store.ahead_of(history.run) if history.run.resource is not None else None
-        leases = ledger.store.leases()
-        audits = ledger.store.audits(ledger.namespace, run)
-    told = story(history, leases, audits, ahead=ahead, redact=redact)
-    if as_json:
-        terminal.document(told)
-    else:
-        terminal.say(*timeline(told), "", *offers(told, Place(app, db, namespace)))
+        store = ledger.store
+        found = run_of(ledger, run)
+        if turn not in (None, found.turn):
+            found = store.turn(ledger.namespace, run, turn) or _no_turn(found, turn)
+        history = store.load(found.no)
+        parent = None if found.parent is None else store.load(found.parent).run.id
+        family = Family(parent, store.children(found.no), store.now())
+        ahead = store.ahead_of(history.run) if history.run.resource is not None else None
+        leases, audits = store.leases(), store.audits(ledger.namespace, run)
+        told = story(history, leases, audits, family=family, ahead=ahead, redact=redact)
+        if as_json:
+            terminal.document(told)
+        else:
+            terminal.say(*timeline(told), "", *offers(told, Place(app, db, namespace)))
+        if follow:
+            terminal.say("")
+            for line in following(store, ledger.namespace, run):
+                terminal.say(line)
+            return Exit.HELD if run_of(ledger, run).hold is not None else Exit.DONE
     return Exit.DONE
+
+
+def _no_turn(run: Run, turn: int | None) -> NoReturn:
+    raise Usage(f"the run has no turn {turn}", hint=f"its turns are 0 to {run.turn}")

@@ -71,6 +71,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     many.bulk,
     auditing.audit,
     checking.check,
+    acting.migrate,
     contract.contract,
     doctor.doctor,
     restoring.restored,

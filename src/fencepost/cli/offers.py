@@ -52,7 +52,7 @@ def _forms(verb: str, story: Document) -> list[str]:
     """How the command goes on after the run: once for each thing that it may be meant for."""
     known = _FORMS.get(verb)
     if known is None:
-        return [" --reason TEXT"]
+        return [_WHOLE_RUN.get(verb, " --reason TEXT")]
     return [form for step in story["steps"] for form in known(step)]
 
 
@@ -90,6 +90,10 @@ def _approve(step: Document) -> Iterator[str]:
         yield f" {_quoted(step['name'])} --digest {_quoted(step['allows'])}"
 
 
+_WHOLE_RUN = {"migrate": " --to VERSION --reason TEXT"}
+"""Verbs that are meant for the run, and need more than a reason."""
+
+
 _FORMS: dict[str, Callable[[Document], Iterator[str]]] = {
     "settle": _settle,
     "settle conflict": _settle_conflict,
@@ -109,7 +113,7 @@ def _needs_code(verb: str, story: Document) -> bool:
     failed = [step for step in story["steps"] if step["kind"] == "effect" and step["state"] == "failed"]
     if verb == "compensate":
         return any(step["compensates"] for step in failed)
-    return verb in ("settle", "settle conflict", "retry") or (
+    return verb in ("settle", "settle conflict", "retry", "migrate") or (
         verb == "resume" and story["run"]["state"] == "failed" and bool(failed)
     )
 

@@ -4,24 +4,25 @@ Keys are stable: new ones may come, none changes its meaning. Instants are ISO 8
 states are the values of `core.states`, each with its `label`. Reading the ledger is the store's part, which verbs
 apply the runtime's.
 
-The document: `run` (who and what, `state`, `owner`, `result`, `error`, `hold`, `held_at`, `cancel`), `waits_for`
-(texts), `verbs` (names), `steps` (in the order of their beginning; an effect has a `key`, `attempts`, `observations`
-and the `approval` that it has used, a wait for an approval the digest that it `allows`), `compensation` (a report, or
-null), `signals`, and `audit`.
+The document: `run` (who and what, `state`, `owner`, `turn`, `parent`, `carried`, `progress`, `result`, `error`, `hold`,
+`held_at`, `cancel`), `waits_for` (texts), `verbs` (names), `children` (the runs that it has started), `steps` (in the
+order of their beginning; an effect has a `key`, `attempts`, `observations` and the `approval` that it has used, a wait
+for an approval the digest that it `allows`), `compensation` (a report, or null), `signals`, and `audit`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.cli.printable import instant
 from fencepost.core.approval import digest_waited_for
-from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Signal, Step
-from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState, label
+from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
+from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, StepState, label
 from fencepost.runtime.applicable import verbs_for
+from fencepost.runtime.positions import progress_of
 from fencepost.runtime.replay import OPERATORS
 
 Document = dict[str, Any]
@@ -57,11 +58,28 @@ class Told:
         }
 
 
+class Family(NamedTuple):
+    """Who belongs to a run: the id of its parent, if it has one, and its children; `now` is the store's clock."""
+
+    parent: str | None
+    children: Sequence[Run]
+    now: int = 0
+
+
+def is_carried(run: Run, leases: Iterable[Lease], now: int) -> bool | None:
+    """Whether a live worker knows the workflow and version of a run that goes on by itself; None: no worker lives."""
+    live = [lease for lease in leases if lease.state is LeaseState.LIVE and lease.expires_at >= now]
+    if not live or run.state in FINAL_RUN_STATES or run.state is RunState.HELD:
+        return None
+    return any([run.namespace, run.workflow, run.workflow_version] in json.loads(lease.carries) for lease in live)
+
+
 def story(
     history: History,
     leases: Iterable[Lease],
     audits: Iterable[Audit],
     *,
+    family: Family | None = None,
     ahead: tuple[str, str] | None = None,
     redact: bool = False,
 ) -> Document:
@@ -70,12 +88,15 @@ def story(
     `ahead` is the id and state of the run that stands before it in the line of its resource.
     """
     told = Told({lease.id: lease for lease in leases}, redact)
-    steps = [(step.opened_at, step.position, _step(step, told)) for step in history.steps]
+    family = family or Family(None, history.children)
+    recorded = (step for step in history.steps if step.kind != "progress")
+    steps = [(step.opened_at, step.position, _step(step, told)) for step in recorded]
     steps += [(one.reserved_at, one.position, _operation(one, told)) for one in history.operations]
     return {
-        "run": _run(history, told),
+        "run": _run(history, told, family),
         "waits_for": waits_for(history, ahead),
         "verbs": verbs_for(history),
+        "children": [_child(child) for child in family.children],
         "steps": [document for _, _, document in sorted(steps, key=lambda one: one[:2])],
         "compensation": compensation_of(history),
         "signals": [_signal(signal, told) for signal in history.signals],
@@ -83,8 +104,35 @@ def story(
     }
 
 
-def _run(history: History, told: Told) -> Document:
+def _child(child: Run) -> Document:
+    hold = _value(child.hold)
+    return {
+        "id": child.id,
+        "workflow": child.workflow,
+        "workflow_version": child.workflow_version,
+        "attached_at": child.parent_step,
+        "state": child.state.value,
+        "label": label(child.state),
+        "hold": hold,
+        "created_at": instant(child.created_at),
+        "ended_at": instant(child.ended_at),
+    }
+
+
+def progress_of_run(history: History) -> Document | None:
+    """What the run has said last of how far it is, and when; None if nothing."""
+    step = next((step for step in history.steps if step.kind == "progress"), None)
+    if step is None:
+        return None
+    value, at = progress_of(step)
+    return {"value": _value(value), "at": instant(at)}
+
+
+def _run(history: History, told: Told, family: Family) -> Document:
     run = history.run
+    progress = progress_of_run(history)
+    if progress is not None and told.redact:
+        progress["value"] = "redacted"
     return {
         "id": run.id,
         "namespace": run.namespace,
@@ -97,6 +145,10 @@ def _run(history: History, told: Told) -> Document:
         "generation": run.generation,
         "version": run.version,
         "owner": told.owner(run.lease, run.generation),
+        "turn": run.turn,
+        "parent": family.parent,
+        "carried": is_carried(run, told.leases.values(), family.now),
+        "progress": progress,
         "input": told.payload(run.input),
         "result": told.payload(run.result),
         "error": _error(run.error),
@@ -284,7 +336,12 @@ def waits_for(history: History, ahead: tuple[str, str] | None = None) -> list[st
 
 def awaited(history: History) -> list[str]:
     """The signals, times, children and targets among what a run waits for."""
-    found = [_awaited(step) for step in history.steps if step.state is StepState.OPEN and step.kind in _AWAITED]
+    ids = {child.parent_step: f"run {child.id}, {child.state}" for child in history.children}
+    found = [
+        _awaited(step) + (f" ({ids[step.position]})" if step.position in ids else "")
+        for step in history.steps
+        if step.state is StepState.OPEN and step.kind in _AWAITED
+    ]
     found += [
         f"{one.position}: not before {instant(one.not_before)}"
         for one in history.operations

@@ -19,6 +19,7 @@ def timeline(story: Document) -> Iterator[str]:
     """The lines of the screen."""
     yield from _head(story["run"])
     yield from _listed("waits for", story["waits_for"])
+    yield from _children(story["children"])
     yield ""
     yield "steps" if story["steps"] else "no step has begun"
     for step in story["steps"]:
@@ -26,6 +27,18 @@ def timeline(story: Document) -> Iterator[str]:
     yield from _compensation(story["compensation"])
     yield from _signals(story["signals"])
     yield from _audit(story["audit"])
+
+
+def _children(children: list[Document]) -> Iterator[str]:
+    if not children:
+        return
+    yield ""
+    yield "children"
+    for child in children:
+        where = "detached" if child["attached_at"] is None else f"at {printable(child['attached_at'])}"
+        why = f" ({printable(child['hold'].get('reason'))})" if isinstance(child["hold"], dict) else ""
+        what = f"{printable(child['workflow'])} {child['workflow_version']}"
+        yield f"  {printable(child['id'])}  {what}, {where}  {child['state']}: {child['label']}{why}"
 
 
 def _field(name: str, value: object, indent: int = 2) -> str:
@@ -40,12 +53,20 @@ def _listed(name: str, values: list[str]) -> Iterator[str]:
 def _head(run: Document) -> Iterator[str]:
     yield f"run {printable(run['id'])}"
     yield _field("workflow", f"{printable(run['workflow'])}, version {run['workflow_version']}")
+    if run["carried"] is False:
+        yield _field("NO WORKER", "none that is alive carries this version: start one, or migrate the run")
+    if run["turn"]:
+        yield _field("turn", f"{run['turn']} (`--turn N` shows an earlier one, from 0 on)")
+    if run["parent"]:
+        yield _field("child of", printable(run["parent"]))
     yield _field("state", f"{run['state']}: {run['label']}")
     yield from _hold(run["hold"], run["held_at"])
     if run["cancel"]:
         cancel = run["cancel"]
         yield _field("cancel", f"asked by {printable(cancel.get('who'))}: {printable(cancel.get('why'))}")
     yield _field("owner", f"{_owner(run['owner'])}; generation {run['generation']}, version {run['version']}")
+    if run["progress"]:
+        yield _field("progress", f"{compact(run['progress']['value'])} ({run['progress']['at']})")
     if run["on_behalf_of"]:
         yield _field("acts for", printable(run["on_behalf_of"]))
     if run["resource"]:

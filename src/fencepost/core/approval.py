@@ -76,9 +76,13 @@ class Refusal(StrEnum):
 LOST: dict[Role, Refusal] = {"approver": Refusal.APPROVER, "principal": Refusal.PRINCIPAL}
 
 
-def call_digest(run: str, step: str, item: str | None, version: int, fingerprint: str) -> str:
-    """The name of one exact call: SHA-256 over run id, step name, item, contract version and the request's digest."""
-    return digest_text(canonical([run, step, item, version, fingerprint]).encode())
+def call_digest(run: str, step: str, item: str | None, version: int, fingerprint: str, *, turn: int = 0) -> str:
+    """The name of one exact call: SHA-256 over run id, step name, item, contract version and the request's digest.
+
+    `turn` tells the turns of a run that continues apart, as in the call's key; the first has none.
+    """
+    named = [run, step, item, version, fingerprint]
+    return digest_text(canonical([*named, turn] if turn else named).encode())
 
 
 # -- answers ------------------------------------------------------------------------------------------------------

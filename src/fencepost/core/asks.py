@@ -143,7 +143,14 @@ class Withdrawn(NamedTuple):
     position: str
 
 
-Move = Ask | Withdrawn
+class Patch(NamedTuple):
+    """The workflow's new code goes another way from here on than histories from before it do."""
+
+    position: str
+    name: str
+
+
+Move = Ask | Withdrawn | Patch
 
 
 class Completion(NamedTuple):

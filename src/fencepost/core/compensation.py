@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fencepost.core.contract import Contract
-from fencepost.core.records import Operation
+from fencepost.core.records import Operation, Run
 from fencepost.core.recovery import Moment, span_remaining
 from fencepost.core.states import OperationState
 from fencepost.core.transitions import RunEvent
@@ -49,23 +49,37 @@ def may_begin_in(operation: Operation, contract: Contract, moment: Moment) -> in
     return span_remaining(operation, contract, moment)
 
 
-def order(operations: Iterable[Operation]) -> list[Operation]:
-    """The effects that stand, in the order in which to compensate them: the last completed first.
+@dataclass(frozen=True, slots=True)
+class AttachedChild:
+    """A child run that has ended, at the position where its parent waited for it; compensated like an effect."""
+
+    position: str
+    run: Run
+    delivered: int | None
+
+    @property
+    def changed_at(self) -> int:
+        """When it ended."""
+        return self.run.changed_at
+
+
+def order(operations: Iterable[Operation], children: Iterable[AttachedChild] = ()) -> list[Operation | AttachedChild]:
+    """What stands, in the order in which to compensate it: the last completed first (`protocol` F3).
 
     Compensations themselves and effects that did not happen are left out. Completion is the order of delivery; what
     was never delivered to the workflow (a race's loser) completed when its row last changed.
     """
-    stands = [
+    stands: list[Operation | AttachedChild] = [
         operation
         for operation in operations
         if operation.state is OperationState.SUCCEEDED and operation.compensates is None
     ]
-    return sorted(stands, key=_completed, reverse=True)
+    return sorted([*stands, *children], key=_completed, reverse=True)
 
 
-def _completed(operation: Operation) -> tuple[int, int]:
-    undelivered = operation.delivered is None
-    return (1 if undelivered else 0, operation.changed_at if undelivered else operation.delivered or 0)
+def _completed(one: Operation | AttachedChild) -> tuple[int, int]:
+    undelivered = one.delivered is None
+    return (1 if undelivered else 0, one.changed_at if undelivered else one.delivered or 0)
 
 
 def ending(compensations: Sequence[Compensation]) -> RunEvent:

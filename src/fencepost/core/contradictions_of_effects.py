@@ -199,7 +199,7 @@ def key_of_another_place(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
     for one in whole.history.operations:
         if one.key_scheme != KEY_SCHEME:
             yield one.position, f"its key is of scheme {one.key_scheme}, which nobody knows"
-        elif one.key != operation_key(run.namespace, run.id, one.step, one.item, one.contract_version):
+        elif one.key != operation_key(run.namespace, run.id, one.step, one.item, one.contract_version, turn=run.turn):
             yield one.position, "its key is not that of its place"
 
 

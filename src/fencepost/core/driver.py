@@ -62,7 +62,9 @@ class Driver(Language):
 
     `function(facade(driver), argument)` is the workflow's coroutine; `started_at` is what `now` says before the first
     completion; `recorded` is what the ledger holds at each position that this run's workflow asked for in an earlier
-    life, delivered or not (what the engine added by itself, such as compensating operations, does not belong in it).
+    life, delivered or not (what the engine added by itself, such as compensating operations, does not belong in it),
+    and `history_length` is how many completions of it are going to be delivered again. `turn` counts how often the run
+    has continued as a new one.
     """
 
     def __init__(
@@ -74,10 +76,10 @@ class Driver(Language):
         started_at: int,
         facade: Callable[[Driver], Any],
         recorded: Mapping[str, Recorded] | None = None,
+        history_length: int = 0,
+        turn: int = 0,
     ) -> None:
-        super().__init__(run_id, started_at)
-        self.delivered = 0
-        """Number of completions delivered so far; the sequence number of the last one."""
+        super().__init__(run_id, started_at, turn=turn, history_length=history_length, recorded=recorded or {})
         self.ending: Ending | None = None
         self.cancelled = False
         """Whether a cancel was delivered, however the workflow took it."""
@@ -87,13 +89,11 @@ class Driver(Language):
         self._function = function
         self._argument = argument
         self._facade = facade
-        self._unasked = dict(recorded or {})
         self._unasked.pop(CANCEL, None)
         self._root: Branch | None = None
         self._ready: list[Branch] = []  # a stack: whoever is put on it last runs next
         self._waiting: dict[str, Point] = {}  # in the order of asking
         self._effects: dict[str, Point] = {}  # each effect ever asked for, so that it is known when met again
-        self._moves: dict[str, Move] = {}  # of this advance; at most one per position
         self._fault: FencepostError | None = None
 
     # -- for the owner of the run ---------------------------------------------------------------------------------

@@ -58,6 +58,10 @@ class RunInputMismatch(Misuse):
     """A run with this id exists already and was started with another input or workflow, or for another principal."""
 
 
+class ChildRefused(Misuse):
+    """The id that a workflow gives a child belongs to another run already, or nobody here knows its workflow."""
+
+
 class RunNotFound(Misuse):
     """No run has this id in this namespace."""
 
@@ -290,6 +294,15 @@ class StepFailed(FencepostError):
         super().__init__(record.said, ids=ids)
         self.record = record
         self.others: tuple[BaseException, ...] = ()
+
+
+class ChildFailed(StepFailed):
+    """An attached child run ended without a result; `child` is its id, `record` what it ended with."""
+
+    def __init__(self, record: ErrorRecord, *, child: str, ids: Mapping[str, str] | None = None) -> None:
+        super().__init__(record, ids={**(ids or {}), "child": child})
+        self.message = f"child run {child!r}: {self.message}"
+        self.child = child
 
 
 class Cancelled(BaseException):

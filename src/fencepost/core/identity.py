@@ -185,12 +185,15 @@ _TEXT_OR_NONE = (str, type(None))
 # -- operations, runs and names -----------------------------------------------------------------------------------
 
 
-def operation_key(namespace: str, run_id: str, step: str, item: str | None, contract_version: int) -> str:
+def operation_key(
+    namespace: str, run_id: str, step: str, item: str | None, contract_version: int, *, turn: int = 0
+) -> str:
     """The key of one logical effect under key scheme 1, as 64 lower-case hexadecimal digits.
 
     Every part is preceded by its length in characters, so that no two lists of parts give the same text; `item=None`
-    (the effect occurs once in its run) differs from every text. Never put into it: a branch, an attempt, a clock, a
-    worker, a secret that rotates, a model's call id.
+    (the effect occurs once in its run) differs from every text. `turn` tells the turns of a run that continues apart;
+    the first has none. Never put into it: a branch, an attempt, a clock, a worker, a secret that rotates, a model's
+    call id.
 
     Raises:
         Misuse: for a part that `check_run_id` or `check_name` has not returned: no plain text, or no Unicode text.
@@ -205,6 +208,8 @@ def operation_key(namespace: str, run_id: str, step: str, item: str | None, cont
         f"fencepost operation key {KEY_SCHEME};{len(namespace)}:{namespace},{len(run_id)}:{run_id},"
         f"{len(step)}:{step},{which},{contract_version}"
     )
+    if turn:
+        text += f",turn {turn:d}"
     try:
         return hashlib.sha256(text.encode()).hexdigest()
     except UnicodeEncodeError as error:

@@ -8,11 +8,11 @@ decided in `driver`.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from fencepost.core import refusal
-from fencepost.core.asks import Call, Spec, StepKind
+from fencepost.core.asks import Call, Move, Patch, Recorded, Spec, StepKind
 from fencepost.core.branch import Branch
 from fencepost.core.draws import Draws, drawn_uuid
 from fencepost.core.pending import (
@@ -25,6 +25,7 @@ from fencepost.core.pending import (
     PendingStep,
     PendingWait,
 )
+from fencepost.core.position import patch_position
 
 R = TypeVar("R")
 
@@ -39,12 +40,26 @@ class Language:
     or race takes the branches that it was given with it), the others raise it at once.
     """
 
-    def __init__(self, run_id: str, started_at: int) -> None:
+    def __init__(
+        self, run_id: str, started_at: int, *, turn: int, history_length: int, recorded: Mapping[str, Recorded]
+    ) -> None:
         self.run_id = run_id
+        self.turn = turn
+        """How often the run has continued as a new one."""
+        self.delivered = 0
+        """Number of completions delivered so far; the sequence number of the last one."""
+        self.progress: str | None = None
+        """What the workflow has said last of how far it is; whoever stores it takes it away."""
         self.closed = False
         """Whether the run has left memory."""
         self._now = started_at
         self._current: Branch | None = None  # whose code runs right now
+        # No two turns share a draw.
+        self._draws_from = f"{run_id}#{turn}" if turn else run_id
+        self._history_length = history_length
+        self._unasked = dict(recorded)
+        self._patches: dict[str, bool] = {}  # each that was asked for, and whether the run goes its way
+        self._moves: dict[str, Move] = {}  # of this advance; at most one per position
         self._spoken_after_close = 0
 
     def check_open(self) -> None:
@@ -87,6 +102,37 @@ class Language:
         """Run the awaitables side by side until one ends, and return its index and value, or raise its error."""
         return self._fork(awaitables, is_race=True)
 
+    @property
+    def is_replaying(self) -> bool:
+        """Whether an earlier life of the run has passed the place where its code runs right now."""
+        return self.delivered < self._history_length or bool(self._unasked)
+
+    def patched(self, patch: str) -> bool:
+        """Whether the run goes the way of new code: recorded, and False where an older life went by without it."""
+        self.check_open()
+        known = self._patches.get(patch)
+        if known is not None:
+            return known
+        position = patch_position(patch)
+        was_recorded = self._unasked.pop(position, None) is not None
+        is_live = not was_recorded and not self.is_replaying
+        if is_live:
+            self._moves[position] = Patch(position, patch)
+        self._patches[patch] = was_recorded or is_live
+        return self._patches[patch]
+
+    def deprecated(self, patch: str) -> None:
+        """Accept histories that hold the patch; new ones do not record it."""
+        self.check_open()
+        self._patches[patch] = True
+        self._unasked.pop(patch_position(patch), None)
+
+    def report(self, progress: str) -> None:
+        """Say how far the run is, for people: no part of its history, and said once, not again in each replay."""
+        self.check_open()
+        if not self.is_replaying:
+            self.progress = progress
+
     def now(self) -> int:
         """When the last completion was delivered, or the run started, in microseconds since the Unix epoch."""
         self.check_open()
@@ -94,11 +140,11 @@ class Language:
 
     def uuid(self) -> uuid.UUID:
         """An id that is the same whenever the run is replayed."""
-        return drawn_uuid(self.run_id, self._draw("uuid"))
+        return drawn_uuid(self._draws_from, self._draw("uuid"))
 
     def random(self) -> Draws:
         """A stream of draws that is the same whenever the run is replayed."""
-        return Draws(self.run_id, self._draw("random"))
+        return Draws(self._draws_from, self._draw("random"))
 
     def _fork(self, awaitables: tuple[Awaitable[Any], ...], *, is_race: bool) -> Fork[Any]:
         fork: Fork[Any] = Fork(self, awaitables, is_race=is_race)

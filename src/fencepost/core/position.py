@@ -4,12 +4,15 @@
     effect            name, name[item]        charge    charge[line-7]
     any other step    path, name, #n          /classify    /classify#2    /gather:1.0/classify
     numbered things   path, kind:n            /sleep:1    /race:2.1/compensate:1
+    a patch           /patch:id                /patch:charge-in-cents
     the run's cancel  cancel
 
 A path is `/` for the workflow itself, and one more `gather:n.i/` or `race:n.i/` for each branch that it is inside of:
 the i-th branch, from 0, of the n-th gather or race, from 1, that the code of the surrounding branch began. `#n` is the
 occurrence of that name in its branch; the first has none. An effect has no path: whichever branch asks, `name[item]` is
 one effect.
+
+A patch is one thing in the whole run, whichever branch asks first.
 
 Two different things never share a position. In a name `%`, `/`, `[`, `#` and `:` are percent-escaped, so that only a
 numbered thing has a `:`, only a path a `/`, and the first `[` begins the item, which stands there as it is. An effect
@@ -54,6 +57,11 @@ def named_position(path: str, escaped_name: str, occurrence: int) -> str:
 def numbered_position(path: str, kind: str, number: int) -> str:
     """The position of the n-th (from 1) sleep, compensation, gather, race or draw of the branch at `path`."""
     return f"{path}{kind}:{number}"
+
+
+def patch_position(patch: str) -> str:
+    """The position of a patch; no numbered thing is of that kind."""
+    return f"{ROOT}patch:{escaped(patch)}"
 
 
 def branch_path(group_position: str, index: int) -> str:

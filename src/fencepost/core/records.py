@@ -208,6 +208,10 @@ class Run:
     """How often it was taken over from a worker that was lost, since anything of it was answered; see `core.poison`."""
     resource: str | None = None
     """What it keeps its place in line for: it begins when every earlier run of the same resource has ended."""
+    parent_step: str | None = None
+    """The parent's position that waits for it; None for a run without a parent, and for a detached child."""
+    turn: int = 0
+    """How often it has continued as a new turn: each turn has a row, and a history, of its own."""
 
 
 @dataclass(slots=True)
@@ -226,6 +230,8 @@ class Lease:
     closed_at: int | None = None
     margin: int = 0
     """How long after its end nobody takes over, as its owner was configured."""
+    carries: str = "[]"
+    """The workflows that its process knows: a JSON list of [namespace, name, version]."""
 
 
 @dataclass(slots=True)
@@ -256,3 +262,5 @@ class History:
     steps: list[Step] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
     signals: list[Signal] = field(default_factory=list)
+    children: list[Run] = field(default_factory=list)
+    """The runs that it has started by `run.child`, as they stand; of each only its last turn."""

@@ -44,10 +44,11 @@ class RunState(StrEnum):
     COMPENSATED = "compensated"
     PARTLY_COMPENSATED = "partly compensated"
     COMPENSATION_FAILED = "compensation failed"
+    CONTINUED = "continued"
 
 
 class StepState(StrEnum):
-    """A recorded position that is not an effect: model, read, compute, wait, sleep, child, compensate, cancel."""
+    """A recorded position that is not an effect: model, read, compute, wait, sleep, child, compensate and the like."""
 
     OPEN = "open"
     DONE = "done"
@@ -131,6 +132,7 @@ _LABELS: dict[tuple[type[StrEnum], str], str] = {
             "some effects were compensated or stand as declared, some were not: those stand",
         ),
         (RunState.COMPENSATION_FAILED, "no compensation succeeded; effects stand"),
+        (RunState.CONTINUED, "this turn is over; the next turn of the same run goes on"),
         (StepState.OPEN, "begun, no result yet"),
         (StepState.DONE, "has its result"),
         (StepState.FAILED, "ended with an error"),

@@ -67,6 +67,8 @@ class RunEvent(StrEnum):
     COMPENSATE = "compensate"
     SUCCEED = "succeed"
     FAIL = "fail"
+    CONTINUE = "continue"
+    MIGRATE = "migrate"
     END_CANCELLED = "end cancelled"
     TERMINATE = "terminate"
     REOPEN = "reopen"
@@ -281,6 +283,7 @@ RUN = Table(
             _RE.CANCEL: _R.CANCELLING,
             _RE.TERMINATE: _R.TERMINATED,
             _RE.HOLD: _R.HELD,
+            _RE.MIGRATE: _R.READY,
         },
         _R.RUNNING: {
             _RE.TAKE_OVER: _R.RUNNING,
@@ -291,6 +294,8 @@ RUN = Table(
             _RE.COMPENSATE: _R.COMPENSATING,
             _RE.SUCCEED: _R.SUCCEEDED,
             _RE.FAIL: _R.FAILED,
+            _RE.CONTINUE: _R.CONTINUED,  # the next turn is another row, written in the same commit
+            _RE.MIGRATE: _R.READY,
             _RE.TERMINATE: _R.TERMINATED,
         },
         _R.WAITING: {
@@ -299,6 +304,7 @@ RUN = Table(
             _RE.CANCEL: _R.CANCELLING,
             _RE.TERMINATE: _R.TERMINATED,
             _RE.HOLD: _R.HELD,
+            _RE.MIGRATE: _R.READY,
         },
         _R.HELD: {
             _RE.RESUME: _R.READY,
@@ -306,6 +312,7 @@ RUN = Table(
             _RE.COMPENSATE: _R.COMPENSATING,
             _RE.TERMINATE: _R.TERMINATED,
             _RE.HOLD: _R.HELD,
+            _RE.MIGRATE: _R.HELD,
         },
         _R.CANCELLING: {
             _RE.CLAIM: _R.CANCELLING,
@@ -316,6 +323,7 @@ RUN = Table(
             _RE.CANCEL: _R.CANCELLING,
             _RE.COMPENSATE: _R.COMPENSATING,
             _RE.END_CANCELLED: _R.CANCELLED,
+            _RE.MIGRATE: _R.CANCELLING,
             _RE.TERMINATE: _R.TERMINATED,
         },
         _R.COMPENSATING: {
@@ -325,17 +333,24 @@ RUN = Table(
             _RE.RELEASE: _R.COMPENSATING,
             _RE.HOLD: _R.HELD,
             _RE.COMPENSATE: _R.COMPENSATING,
+            _RE.MIGRATE: _R.COMPENSATING,
             _RE.TERMINATE: _R.TERMINATED,
             **_ENDS,
         },
         # Reopened, a run replays what it has and goes on from there: nothing that is answered is asked again.
         _R.SUCCEEDED: {_RE.COMPENSATE: _R.COMPENSATING, _RE.REOPEN: _R.READY},
-        _R.FAILED: {_RE.RESUME: _R.READY, _RE.COMPENSATE: _R.COMPENSATING, _RE.TERMINATE: _R.TERMINATED},
+        _R.FAILED: {
+            _RE.RESUME: _R.READY,
+            _RE.COMPENSATE: _R.COMPENSATING,
+            _RE.MIGRATE: _R.FAILED,
+            _RE.TERMINATE: _R.TERMINATED,
+        },
         _R.CANCELLED: {_RE.COMPENSATE: _R.COMPENSATING, _RE.REOPEN: _R.READY},
         _R.TERMINATED: {_RE.COMPENSATE: _R.COMPENSATING, _RE.REOPEN: _R.READY},
         _R.COMPENSATED: {},
         _R.PARTLY_COMPENSATED: {_RE.COMPENSATE: _R.COMPENSATING},
         _R.COMPENSATION_FAILED: {_RE.COMPENSATE: _R.COMPENSATING},
+        _R.CONTINUED: {},
     },
 )
 

@@ -91,9 +91,9 @@ class Bound(Generic[R_co]):
         """The step's version."""
         return self.step.version
 
-    def digest(self, run: str, item: str | None = None) -> str:
-        """The name of this exact call in the run with that id: what an approval of it must name."""
-        return call_digest(run, self.step.name, item, self.version, self.fingerprint)
+    def digest(self, run: str, item: str | None = None, *, turn: int = 0) -> str:
+        """The name of this exact call in that turn of the run with that id: what an approval of it must name."""
+        return call_digest(run, self.step.name, item, self.version, self.fingerprint, turn=turn)
 
     def decode(self, payload: Any) -> R_co:
         """The step's result from its stored text."""

@@ -99,6 +99,8 @@ class App(Operators):
         self.clock: Callable[[], int] | None = None
         """Microseconds in place of the database's clock; for tests."""
         self.probe: Any = None
+        self.lives_are_brief = False
+        """Whether each run leaves memory after each answer; for tests, see `testing.replaying`."""
 
     def register(self, declared: Workflow[..., Any]) -> None:
         """Let this process start and work on one more workflow.
@@ -158,6 +160,7 @@ class App(Operators):
             executor=ThreadPoolExecutor(THREADS_MAX, "fencepost-step"),
             workflows=self.workflows,
             watchers=self._watchers,
+            lives_are_brief=self.lives_are_brief,
         )
 
     def _refuse_blanks(self) -> None:

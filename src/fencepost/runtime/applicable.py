@@ -5,10 +5,12 @@ A verb that is offered is not refused, unless the run has moved in between. What
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from fencepost.core.approval import digest_waited_for
-from fencepost.core.records import History, Operation
+from fencepost.core.errors import HistoryMismatch
+from fencepost.core.records import History, Operation, Run
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState
 from fencepost.core.transitions import RUN, RunEvent
 
@@ -71,12 +73,22 @@ def _waits(history: History, *, for_approval: bool) -> bool:
 
 
 def _cancel(history: History) -> bool:
-    return history.run.state is not RunState.CANCELLING and RUN.allows(history.run.state, RunEvent.CANCEL)
+    return may_be_cancelled(history.run)
+
+
+def may_be_cancelled(run: Run) -> bool:
+    """Whether a cancel would stop anything: the run goes on, and was not asked to stop."""
+    return run.state is not RunState.CANCELLING and RUN.allows(run.state, RunEvent.CANCEL)
 
 
 def _compensate(history: History) -> bool:
-    stands = any(one.state is OperationState.SUCCEEDED and one.compensates is None for one in history.operations)
-    return stands and may_be_compensated(history) and not _any(history, OperationState.UNKNOWN)
+    return leaves_something(history) and may_be_compensated(history) and not _any(history, OperationState.UNKNOWN)
+
+
+def leaves_something(history: History) -> bool:
+    """Whether an effect of the run, or a child that may have had some, stands."""
+    effects = any(one.state is OperationState.SUCCEEDED and one.compensates is None for one in history.operations)
+    return effects or any(child.parent_step is not None for child in history.children)
 
 
 def may_be_compensated(history: History) -> bool:
@@ -89,6 +101,12 @@ def _terminate(history: History) -> bool:
     return RUN.allows(history.run.state, RunEvent.TERMINATE)
 
 
+def _migrate(history: History) -> bool:
+    """Offered where it may help: to a run that is held since the code tells another story than its history."""
+    hold = json.loads(history.run.hold or "{}")
+    return history.run.state is RunState.HELD and hold.get("reason") == HistoryMismatch.__name__
+
+
 VERBS: dict[str, Callable[[History], bool]] = {
     "settle": _settle,
     "settle conflict": _settle_conflict,
@@ -99,6 +117,7 @@ VERBS: dict[str, Callable[[History], bool]] = {
     "signal": _signal,
     "cancel": _cancel,
     "compensate": _compensate,
+    "migrate": _migrate,
     "terminate": _terminate,
     "reopen": _reopen,
 }

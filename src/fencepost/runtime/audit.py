@@ -17,7 +17,7 @@ def summary(run: Run, operation: Operation | None = None, *, override: bool = Fa
 
     `override`: the law was set aside by name, and what the contract guarantees no longer holds.
     """
-    said: dict[str, object] = {"run": run.state.value, "generation": run.generation}
+    said: dict[str, object] = {"run": run.state.value, "generation": run.generation, "pinned": run.workflow_version}
     if operation is not None:
         said["operation"] = operation.state.value
         said["attempts"] = [attempt.outcome.value for attempt in operation.attempts]

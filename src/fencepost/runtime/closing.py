@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.core.asks import Cancelled_, Held, Raised, Returned
 from fencepost.core.compensation import to_settle_first
-from fencepost.core.errors import CompensationIncomplete, ValueRefused
+from fencepost.core.errors import CompensationIncomplete, Misuse, ValueRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import Operation, Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
@@ -18,8 +18,9 @@ from fencepost.core.transitions import RUN, RunEvent
 from fencepost.effects.perform import Stopped
 from fencepost.runtime.blame import failure_text
 from fencepost.runtime.leftovers import lead_leftover
+from fencepost.runtime.run import ContinueAs
 from fencepost.store.api import Answer
-from fencepost.store.moves import MoveRun
+from fencepost.store.moves import MoveRun, NextTurn
 
 if TYPE_CHECKING:
     from fencepost.runtime.execution import Execution
@@ -34,10 +35,17 @@ async def close(execution: Execution) -> None:
     if execution.refused is not None:
         return
     move = _last_move(execution)
-    execution.positions.refuse_unwanted(execution.host.store.now(), ended=move.ended_at is not None)
-    answer = await execution.record([*execution.positions.flush(), *execution.with_hold, move], [])
+    goes_on = move.ended_at is None or move.to == RunState.CONTINUED
+    execution.positions.refuse_unwanted(execution.host.store.now(), ended=not goes_on)
+    moves = [*execution.positions.flush(), *execution.with_hold, move, *execution.next_turn]
+    answer = await execution.record(moves, [], wakes=None if goes_on else _waits_for(execution.history.run))
     if answer is Answer.MOVED:
         _leave(execution.history.run, move)
+
+
+def _waits_for(run: Run) -> int | None:
+    """The parent that waits for the end of this run."""
+    return None if run.parent_step is None else run.parent
 
 
 def _leave(run: Run, move: MoveRun) -> None:
@@ -64,7 +72,8 @@ def _last_move(execution: Execution) -> MoveRun:
         return lead_run(execution, RunEvent.RELEASE, wake_at=execution.host.store.now())
     if execution.by_person and execution.report is not None:
         return lead_run(execution, execution.report.ending)
-    if execution.driver.ending is None or execution.later:
+    is_alone = execution.positions.settle_children(execution.host.now())
+    if execution.driver.ending is None or execution.later or not is_alone:
         wake_at = execution.positions.wake_at(later.until for later in execution.later.values())
         return lead_run(execution, RunEvent.WAIT, wake_at=wake_at)
     if execution.report is not None and execution.state is RunState.RUNNING:
@@ -76,6 +85,8 @@ def _last_move(execution: Execution) -> MoveRun:
 def _end(execution: Execution) -> MoveRun:
     """The move that ends the run, by how its workflow ended and what it had compensated."""
     ending = execution.driver.ending
+    if isinstance(ending, Returned) and isinstance(ending.value, ContinueAs):
+        return _continue(execution, ending.value)
     compensated = execution.report.ending if execution.report is not None else None
     if isinstance(ending, Returned):
         try:
@@ -95,6 +106,22 @@ def _end(execution: Execution) -> MoveRun:
     if execution.state is RunState.CANCELLING:
         return lead_run(execution, RunEvent.END_CANCELLED, error=text)
     return lead_run(execution, compensated or RunEvent.FAIL, error=text)
+
+
+def _continue(execution: Execution, following: ContinueAs) -> MoveRun:
+    """End this turn and begin the next one in the same commit; a run that was cancelled meanwhile ends here."""
+    if execution.state is RunState.CANCELLING:
+        return lead_run(execution, RunEvent.END_CANCELLED)
+    try:
+        if execution.report is not None:
+            raise Misuse("a run that was compensated does not continue", hint="return a result, or raise")  # noqa: TRY301 - held below, like a refused input
+        text, _ = execution.workflow.encode(following.args, following.kwargs)
+    except Misuse as error:
+        execution.stopped = Stopped(reason="result refused", detail=str(error))
+        return lead_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
+    run, now = execution.history.run, execution.host.store.now()
+    execution.next_turn = [NextTurn(run.no, run.generation, text, execution.owner.lease, now)]
+    return lead_run(execution, RunEvent.CONTINUE)
 
 
 def lead_run(

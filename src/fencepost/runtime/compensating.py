@@ -7,10 +7,11 @@ and the name of the result are decided in `core.compensation`.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.asks import CompensateAsk
-from fencepost.core.compensation import may_begin_in, order, to_settle_first
+from fencepost.core.compensation import AttachedChild, may_begin_in, order, to_settle_first
 from fencepost.core.errors import ErrorRecord
 from fencepost.core.position import effect_position
 from fencepost.core.records import Operation
@@ -21,6 +22,7 @@ from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry
 from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.effects.promises import Stands
+from fencepost.runtime.children import COMPENSATED_WITHIN, compensate_child, unknown_below
 from fencepost.runtime.closing import lead_run
 from fencepost.runtime.intent import new_operation
 from fencepost.runtime.leftovers import effect_named, lead_leftover, nobody
@@ -41,8 +43,17 @@ async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
     if unsettled is not None:
         return unsettled
     effects: list[CompensatedEffect] = []
-    for operation in order(execution.operations.values()):
-        outcome = await _compensate_one(execution, operation)
+    children = await asyncio.to_thread(_attached, execution)
+    if any(child.run.ended_at is None for child in children):
+        return Later(until=execution.host.now() + COMPENSATED_WITHIN, why="a child has not ended")
+    for one in order(execution.operations.values(), children):
+        outcome = await (
+            _compensate_attached(execution, one, ask)
+            if isinstance(one, AttachedChild)
+            else _compensate_one(execution, one)
+        )
+        if outcome is None:
+            continue
         if not isinstance(outcome, CompensatedEffect):
             return outcome
         effects.append(outcome)
@@ -53,6 +64,27 @@ async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
     number = None if execution.by_person else execution.delivered + 1
     execution.positions.finish(ask.position, text, number, now)
     return Concluded(execution.positions.flush(), [], now, text)
+
+
+def _attached(execution: Execution) -> list[AttachedChild]:
+    """The children that the run has waited for, as they stand now."""
+    steps = execution.positions.steps
+    if not any(step.kind == "child" for step in steps.values()):
+        return []
+    found = execution.host.store.children(execution.history.run.no)
+    return [
+        AttachedChild(child.parent_step, child, steps[child.parent_step].delivered)
+        for child in found
+        if child.parent_step is not None
+    ]
+
+
+async def _compensate_attached(
+    execution: Execution, child: AttachedChild, ask: CompensateAsk
+) -> CompensatedEffect | Conclusion | None:
+    """What became of a child's effects, which it compensates itself; None where it has none."""
+    outcome = await compensate_child(execution, child.run, ask)
+    return CompensatedEffect(child.position, outcome, child.run.id) if isinstance(outcome, str) else outcome
 
 
 async def _begin(execution: Execution, ask: CompensateAsk) -> Superseded | None:
@@ -119,10 +151,10 @@ async def _may_not_begin(
 ) -> CompensatedEffect | Later | None:
     """Why this compensation may not begin: another operation is unknown, or an old request may still land after it."""
     unknown = in_the_way((entry.operation for entry in execution.open.values()), undo.contract)
-    if unknown:
-        return CompensatedEffect(
-            operation.position, "not settled", operation.reference, f"{unknown[0].position} is unknown"
-        )
+    below = await unknown_below(execution) if execution.history.children else None
+    if unknown or below:
+        which = unknown[0].position if unknown else below
+        return CompensatedEffect(operation.position, "not settled", operation.reference, f"{which} is unknown")
     moment = execution.host.moment(execution.owned_since, operation.scope)
     until = execution.host.store.now() + may_begin_in(operation, effect.contract, moment)
     if await rest(execution, until):

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.core.errors import Misuse, VerbRefused
-from fencepost.core.records import History, Operation, Run
+from fencepost.core.records import Audit, History, Operation, Run
 from fencepost.core.states import RunState
 from fencepost.effects.entry import Entry, Owner
 from fencepost.runtime import audit
-from fencepost.store.moves import Move, MoveRun, Observe
+from fencepost.store.moves import Move, MoveRun, Observe, PinRun
 
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
@@ -37,10 +37,11 @@ class Desk(Protocol):
 
 @dataclass(slots=True)
 class Deed:
-    """What a verb changes: moves and observations, decided over the history it found."""
+    """What a verb changes: moves and observations, decided over the history it found; `also`: rows on other runs."""
 
     moves: list[Move]
     observations: list[Observe] = field(default_factory=list)
+    also: list[Audit] = field(default_factory=list)
 
 
 def perform(
@@ -73,7 +74,7 @@ def perform(
         written = audit.row(
             history, verb=verb, by=by, reason=reason, now=now, before=before, after=after, step=step, item=item
         )
-        return done.moves, done.observations, [written]
+        return done.moves, done.observations, [written, *done.also]
 
     try:
         return store.decide(run.no, decision)
@@ -119,8 +120,12 @@ def entry_of(app: Desk, history: History, operation: Operation) -> Entry:
 
 
 def after_moves(run: Run, moves: Sequence[Move]) -> Run:
-    """The run as it is after these moves: its state and its generation."""
+    """The run as it is after those of these moves that are its own: its state, its generation and its version."""
     for move in moves:
-        if isinstance(move, MoveRun):
+        if move.run != run.no:
+            continue
+        if isinstance(move, PinRun):
+            run = replace(run, workflow_version=move.pinned)
+        elif isinstance(move, MoveRun):
             run = replace(run, state=RunState(move.to), generation=run.generation + move.raise_generation)
     return run

@@ -10,20 +10,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from fencepost.core.asks import Ask, CompensateAsk, Completion, Held, SleepAsk, StepAsk, WaitAsk, Withdrawn
-from fencepost.core.driver import Driver
+from fencepost.core.asks import (
+    Ask,
+    ChildAsk,
+    CompensateAsk,
+    Completion,
+    Held,
+    Patch,
+    SleepAsk,
+    StepAsk,
+    WaitAsk,
+    Withdrawn,
+)
+from fencepost.core.asks import (
+    Move as Asked,
+)
 from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
-from fencepost.core.records import Audit, History, Operation
+from fencepost.core.records import History, Operation
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState, StepState
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import work_out
-from fencepost.effects.entry import Entry, Owner
+from fencepost.effects.entry import Entry
 from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded, perform
 from fencepost.effects.ports import Delivery
+from fencepost.runtime import children
 from fencepost.runtime.alarms import Alarms
 from fencepost.runtime.blocked import Blocked
 from fencepost.runtime.closing import close
@@ -34,34 +47,29 @@ from fencepost.runtime.intent import intended, supposed_lost
 from fencepost.runtime.lanes import Lanes
 from fencepost.runtime.leftovers import contract_of, lead_leftover
 from fencepost.runtime.performing import REST, Hands
-from fencepost.runtime.positions import Positions
-from fencepost.runtime.refusals import Refusals
-from fencepost.runtime.replay import OPERATORS, compensated, completions, recorded, taken_back, wanted_by_person
+from fencepost.runtime.recording import Recording
+from fencepost.runtime.replay import OPERATORS, compensated, taken_back, wanted_by_person
 from fencepost.runtime.report import CompensationReport
-from fencepost.runtime.run import Run
-from fencepost.store.api import Answer, Group
-from fencepost.store.moves import Move, Observe
+from fencepost.store.api import Answer
+from fencepost.store.moves import Move, NextTurn
 
 if TYPE_CHECKING:
     from fencepost.runtime.host import Host
     from fencepost.runtime.workflow import Workflow
 
 
-class Execution:
+Led = StepAsk | CompensateAsk | ChildAsk
+"""What a lane leads to its answer, or begins."""
+
+
+class Execution(Recording):
     """One life of one run in memory; see the module's first lines."""
 
     def __init__(self, host: Host, workflow: Workflow[..., Any], history: History, owned_since: int) -> None:
-        self.host = host
-        self.workflow = workflow
-        self.history = history
+        super().__init__(host, workflow, history)
         self.owned_since = owned_since
-        self.owner = Owner(host.lease.id, history.run.generation, history.run.state.value)
         self._hands = Hands(host, self)
         self.operations: dict[str, Operation] = {one.position: one for one in history.operations}
-        self.moves: list[Move] = []
-        self.audits: list[Audit] = []
-        self.positions = Positions(history, self.owner, self.audits)
-        self.observations: list[Observe] = []
         self.open: dict[str, Entry] = {
             position: Entry(operation, contract_of(self, operation), self.owner)
             for position, operation in self.operations.items()
@@ -73,10 +81,11 @@ class Execution:
         self.stopped: Stopped | None = None
         self.stopped_at: str = ""
         self.with_hold: list[Move] = []
+        self.next_turn: list[NextTurn] = []
+        """How the run goes on in the commit that ends this turn of it."""
         self.state = history.run.state
         self.report: CompensationReport | None = compensated(history)
         self.by_person = False
-        self.refused: Answer | None = None
         self.draining = False
         self.changed = False
         """A person or another process changed the run: what is in flight ends, then it is loaded again."""
@@ -87,16 +96,7 @@ class Execution:
         self._blocked = Blocked(self.operations, self.open)
         self._withdrawn: set[str] = set()
         self._lanes = Lanes()
-        self._refusals = Refusals()
-        self._has_moved = self._is_leaving = False
-        self.driver = Driver(
-            workflow.start,
-            history.run.input,
-            run_id=history.run.id,
-            started_at=history.run.created_at,
-            facade=lambda driver: Run(driver, history.run.principal),
-            recorded=recorded(history),
-        )
+        self._is_leaving = False
         self._driving = Driving(self.driver)
 
     # -- the whole life -------------------------------------------------------------------------------------------
@@ -146,12 +146,6 @@ class Execution:
             return Fate.RELOAD if self.changed else Fate.GIVEN_UP
         return Fate.LOST if self.refused is Answer.STALE else Fate.RELOAD
 
-    def why_refused(self) -> FencepostError | None:
-        """What to hold the run with if it is loaded again and again; None when this life has changed anything."""
-        if self.refused is None or self._has_moved:
-            return None
-        return self._refusals.error(self.refused, self.history.run)
-
     @property
     def delivered(self) -> int:
         """The place of the last answer in the order of deliveries; those that a resume took back leave gaps."""
@@ -166,39 +160,30 @@ class Execution:
             self.note(operation.position, await lead_leftover(self, operation))
         return operation is not None
 
-    async def _keep_what_was_refused(self) -> None:
-        if self.refused is not None:
-            self.keep([], [])
-            await self._keep_results(self.refused)
-
-    async def _keep_apart(self, group: Group) -> None:
-        """Commit what is known without what was to begin: it may find room where a new row does not."""
-        self._refusals.withhold(group)
-        with suppress(StoreUnavailable):
-            await self._keep_results(self.refused or Answer.ILLEGAL)
-
-    async def _keep_results(self, answer: Answer) -> None:
-        host = self.host
-        await self._refusals.keep(answer, host.journal, host.store, lambda at: contract_of(self, self.operations[at]))
-
     def _replay(self) -> list[Ask]:
         """Bring the workflow to where it stood, and deliver a cancel that was accepted meanwhile."""
+        patches: list[Any] = []
         with self._driving:
-            self.driver.start()
-            for completion in completions(self.history):
-                self._forget_withdrawn(self.driver.deliver(completion))
+            patches += (move for move in self.driver.start() if type(move) is Patch)
+            for completion in self._history:
+                moves = self.driver.deliver(completion)
+                self._forget_withdrawn(moves)
+                patches += (move for move in moves if type(move) is Patch)
+        self._history = []
         wrong = self.driver.ending.error if isinstance(self.driver.ending, Held) else self.driver.history_mismatch()
         if wrong is not None:
             self.stop(wrong)
             return []
-        asks = self.driver.waiting()
+        asks = [*patches, *self.driver.waiting()]
         run = self.history.run
+        for position in tuple(self._withdrawn):
+            self._withdraw(position)  # an earlier life may have ended between hearing of it and doing it
         if run.state is RunState.CANCELLING and not self.driver.cancelled and self.driver.ending is None:
             reason = self.positions.cancel_delivered(run, self.delivered + 1, self.host.now())
             self.moves += self.positions.flush()
-            asks = self._deliver(Completion(CANCEL, reason, None, self.host.now())) + [
-                ask for ask in asks if ask.position in {one.position for one in self.driver.waiting()}
-            ]
+            withdrawn = self._deliver(Completion(CANCEL, reason, None, self.host.now()))
+            still = {one.position for one in (*patches, *self.driver.waiting())}
+            asks = withdrawn + [ask for ask in asks if ask.position in still]
         return asks
 
     def _forget_withdrawn(self, moves: Sequence[Any]) -> None:
@@ -210,9 +195,9 @@ class Execution:
 
     # -- acting on what the workflow asks -------------------------------------------------------------------------
 
-    def _act(self, asks: Sequence[Ask | Withdrawn]) -> StepAsk | CompensateAsk | None:
+    def _act(self, asks: Sequence[Asked]) -> Led | None:
         """Begin what is asked for; returns one ask for the caller's own lane, the others get lanes of their own."""
-        mine: StepAsk | CompensateAsk | None = None
+        mine: Led | None = None
         pending = list(asks)
         while pending and not self.is_over():
             ask = pending.pop(0)
@@ -227,13 +212,19 @@ class Execution:
             elif isinstance(ask, WaitAsk | SleepAsk):
                 self._withdrawn.discard(ask.position)
                 self._alarms.set(self.positions.ask(ask, self.host.now()), self._fall_due)
+            elif isinstance(ask, ChildAsk):
+                self._withdrawn.discard(ask.position)
+                if not self.positions.await_child(ask, self.host.now()):
+                    self._spawn(ask)
+            elif isinstance(ask, Patch):
+                self.positions.note_patch(ask, self.host.now())
             if not pending and self.positions.are_waited_for:
                 pending += self._deliver_due()
         self.moves += self.positions.flush()
         return mine if not self.is_over() else None
 
-    def _deliver_due(self) -> list[Ask | Withdrawn]:
-        """Close one wait or sleep whose signal or time has come, and return what the workflow asks for then."""
+    def _deliver_due(self) -> list[Asked]:
+        """Close one wait, sleep or child whose answer has come, and return what the workflow asks for then."""
         completion = self.positions.next_due(self.host.now(), self.delivered + 1)
         return [] if completion is None else self._deliver(completion)
 
@@ -246,6 +237,9 @@ class Execution:
     def _withdraw(self, position: str) -> None:
         self._withdrawn.add(position)
         self.later.pop(position, None)
+        if self.positions.forget_child(position):
+            self._lanes.open(children.stop(self, position))
+            return
         now = self.host.now()
         if self.positions.withdraw(position, now):
             return
@@ -256,17 +250,22 @@ class Execution:
             self.open.pop(position)
         self._blocked.drop(position)
 
-    def _spawn(self, ask: StepAsk | CompensateAsk) -> None:
+    def _spawn(self, ask: Led) -> None:
         self._lanes.open(self._lane(ask))
 
-    async def _lane(self, ask: StepAsk | CompensateAsk | None) -> None:
+    async def _lane(self, ask: Led | None) -> None:
         """Lead one step after the other, as long as each one's answer leads to a next."""
         while ask is not None:
-            ask = await (self._step(ask) if isinstance(ask, StepAsk) else self._compensate(ask))
+            if isinstance(ask, StepAsk):
+                ask = await self._step(ask)
+            elif isinstance(ask, CompensateAsk):
+                ask = self.conclude(ask, await compensate(self, ask))
+            else:
+                ask = await children.start(self, ask)
 
     # -- leading one step -----------------------------------------------------------------------------------------
 
-    async def _step(self, ask: StepAsk) -> StepAsk | CompensateAsk | None:
+    async def _step(self, ask: StepAsk) -> Led | None:
         bound: Bound[Any] = ask.call  # type: ignore[assignment]  # the facade hands in bound steps
         if ask.position in self._withdrawn:
             return None  # nothing new begins in a branch that was cancelled before its lane came to run
@@ -277,6 +276,8 @@ class Execution:
         if self._blocked.must_wait(ask):
             self._blocked.add(ask)
             return None
+        if self.positions.attached and await self._is_in_the_way_below(ask):
+            return None
         try:
             entry, refusal = intended(self, ask, bound)
             conclusion = refusal or await self.lead(entry, bound, self._number_for, new=entry.is_new)
@@ -285,7 +286,14 @@ class Execution:
         except FencepostError as error:
             self.stop(error, at=ask.position)
             return None
-        return self._conclude(ask, conclusion)
+        return self.conclude(ask, conclusion)
+
+    async def _is_in_the_way_below(self, ask: StepAsk) -> bool:
+        """Whether this effect may not begin now, since an attached child has an unknown one; or not any more."""
+        later = await children.in_the_way(self, ask)
+        if later is not None:
+            self.later[ask.position] = later
+        return later is not None or ask.position in self._withdrawn or self.is_over()
 
     async def lead(self, entry: Entry, bound: Bound[Any], delivery: Delivery, *, new: bool) -> Conclusion:
         """Lead one operation of the run as far as it goes now."""
@@ -311,7 +319,7 @@ class Execution:
             del self.operations[position]  # its approval could not be checked yet: nothing of it is in the ledger
         return conclusion
 
-    async def _work_out(self, ask: StepAsk, bound: Bound[Any]) -> StepAsk | CompensateAsk | None:
+    async def _work_out(self, ask: StepAsk, bound: Bound[Any]) -> Led | None:
         step = self.positions.steps.get(ask.position)
         if step is not None and step.state is StepState.CANCELLED:
             self.positions.reopen(step, self.host.now())
@@ -321,10 +329,7 @@ class Execution:
             step, bound, ask.position, run.no, self.owner, self.host, lambda: self._number_for(ask.position),
             principal=run.principal, steps=self.positions.steps,
         )  # fmt: skip
-        return self._conclude(ask, await self._hands.lead(needs, bound))
-
-    async def _compensate(self, ask: CompensateAsk) -> StepAsk | CompensateAsk | None:
-        return self._conclude(ask, await compensate(self, ask))
+        return self.conclude(ask, await self._hands.lead(needs, bound))
 
     def _number_for(self, position: str) -> int | None:
         """The place in the order of deliveries that an answer at this position gets now."""
@@ -339,7 +344,7 @@ class Execution:
 
     # -- what came of it ------------------------------------------------------------------------------------------
 
-    def _conclude(self, ask: StepAsk | CompensateAsk, conclusion: Conclusion) -> StepAsk | CompensateAsk | None:
+    def conclude(self, ask: Led, conclusion: Conclusion) -> Led | None:
         """Keep the moves for the next commit, deliver the answer, and return what this lane goes on with."""
         self.note(ask.position, conclusion)
         if type(conclusion) is Concluded:
@@ -367,6 +372,7 @@ class Execution:
     def _deliver(self, completion: Completion) -> list[Any]:
         with self._driving:
             moves = self.driver.deliver(completion)
+        self.changed = self.changed or self.host.lives_are_brief
         if isinstance(self.driver.ending, Held):
             self.stop(self.driver.ending.error)
         return moves
@@ -384,7 +390,7 @@ class Execution:
         if loaded.run.state is not self.state:
             self.changed = True
         else:
-            self.positions.take(loaded.signals)
+            self.positions.take(loaded)
             self._fall_due()
 
     def longest_step(self) -> int:
@@ -409,41 +415,3 @@ class Execution:
             or self.changed
             or self.host.lease.lost
         )
-
-    # -- the ledger -----------------------------------------------------------------------------------------------
-
-    async def record(self, moves: list[Move], observations: list[Observe]) -> Answer:
-        """Commit everything that waits with these moves; a refused group makes this copy of the run worthless."""
-        if self.refused is not None:
-            return self.keep(moves, observations)
-        group = self._group(moves, observations)
-        try:
-            answer = await self.host.journal.submit(group)
-        except StoreUnavailable:
-            await self._keep_apart(group)
-            raise
-        if answer is Answer.MOVED:
-            self._has_moved = True
-        else:
-            self.refused = answer
-            self._refusals.refuse(group)
-        return answer
-
-    def keep(self, moves: list[Move], observations: list[Observe]) -> Answer:
-        """What comes after the first refusal is not sent, but not forgotten either."""
-        assert self.refused is not None, "nothing was refused"
-        self._refusals.withhold(self._group(moves, observations))
-        return self.refused
-
-    def _group(self, moves: list[Move], observations: list[Observe]) -> Group:
-        group = Group(
-            self.history.run.no,
-            self.owner.generation,
-            self.moves + moves if self.moves else moves,
-            self.observations + observations if self.observations else observations,
-        )
-        self.moves, self.observations = [], []
-        if self.audits:
-            group.audits = tuple(self.audits)
-            self.audits.clear()
-        return group

@@ -186,6 +186,8 @@ class Handle(Generic[R_co]):
         try:
             while run is None or not _is_over(run):
                 run = await self._look(looks, has_left=run is not None)
+                if run is not None and run.state is RunState.CONTINUED:
+                    self._run, run = await self._app._find(self.id), None  # noqa: SLF001 - as above
         finally:
             looks.close()
         return run
@@ -201,8 +203,8 @@ class Handle(Generic[R_co]):
                 return await leaving
             if not has_left and looks.is_worthwhile():
                 run = await self._app._find(self.id)  # noqa: SLF001 - as above
-                if number == NO_NUMBER:
-                    self._run = run
+                if number != run.no:
+                    self._run = run  # it was not committed when this handle was made, or is in a later turn now
                 if _is_over(run):
                     return run
             await asyncio.wait([leaving], timeout=looks.pause())
@@ -245,8 +247,8 @@ class Handle(Generic[R_co]):
 
 
 def _is_over(run: Run) -> bool:
-    """Whether nothing more happens to it by itself."""
-    return run.state in FINAL_RUN_STATES or run.state is RunState.HELD
+    """Whether nothing more happens to it by itself; one that continues does so as its next turn."""
+    return run.state is RunState.HELD or (run.state in FINAL_RUN_STATES and run.state is not RunState.CONTINUED)
 
 
 def _step_blamed(run: Run) -> dict[str, str]:

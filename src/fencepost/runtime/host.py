@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.epoch import Epoch
+from fencepost.core.identity import canonical
 from fencepost.core.recovery import Moment
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Effect
@@ -33,6 +34,10 @@ def _wait_for_it(execution: Execution, attempting: Attempting) -> None:
     """Without a worker nobody else goes on with the run, so its life lasts as long as the body."""
 
 
+def _nobody_sleeps() -> None:
+    """Without a worker nobody waits to be woken."""
+
+
 @dataclass
 class Host:
     """The surroundings of every run in this process, and the clock by which its operations are led."""
@@ -49,6 +54,10 @@ class Host:
     watchers: Watchers = field(default_factory=Watchers)
     abandon: Callable[[Execution, Attempting], None] = _wait_for_it
     """What is done about a body that ignores its cancel; whoever lives runs sets it."""
+    wake: Callable[[], None] = _nobody_sleeps
+    """Have this process look at once for what is due; whoever sleeps sets it. From any thread."""
+    lives_are_brief: bool = False
+    """Whether a run leaves memory after each answer, and is replayed from its history for the next; for tests."""
     lost_time: Epoch | None = None
     """The epoch of a restored ledger, until a person says that nothing more turns up from the time lost with it."""
 
@@ -59,9 +68,14 @@ class Host:
 
     def take_lease(self, lease: LeaseHolder) -> None:
         """Begin a life under this lease, and learn whether the ledger has forgotten something."""
+        lease.carries = self.carried
         lease.take()
         self.lease = lease
         self.lost_time = self.open_epoch()
+
+    def carried(self) -> str:
+        """The workflows that this process knows, for everybody to see beside its lease."""
+        return canonical([[self.namespace, name, version] for name, version in sorted(self.workflows)])
 
     def open_epoch(self) -> Epoch | None:
         """The epoch whose lost time a person has not closed, read from the ledger."""

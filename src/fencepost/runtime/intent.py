@@ -35,7 +35,7 @@ def new_operation(run: Run, bound: Bound[Any], *, step: str, item: str | None, s
         item=item,
         effect=effect.name,
         contract_version=effect.version,
-        key=operation_key(run.namespace, run.id, step, item, effect.version),
+        key=operation_key(run.namespace, run.id, step, item, effect.version, turn=run.turn),
         key_scheme=KEY_SCHEME,
         request=bound.request,
         fingerprint=bound.fingerprint,

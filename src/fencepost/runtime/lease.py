@@ -10,7 +10,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fencepost.core.duration import SECOND, spelled
@@ -62,6 +62,8 @@ class LeaseHolder:
         self.length = length
         self.margin = margin
         self.id = secrets.token_hex(8)
+        self.carries: Callable[[], str] = lambda: "[]"
+        """Which workflows this process knows, as `Lease.carries`; told with each renewal."""
         self._good_until = 0
         self.lost = False
         """Whether this life is over: expired by others, given up, or not renewed in time."""
@@ -91,6 +93,7 @@ class LeaseHolder:
                 renewed_at=now,
                 expires_at=now + self.length,
                 margin=self.margin,
+                carries=self.carries(),
             )
         )
         self._epoch = self.store.epoch()
@@ -150,7 +153,9 @@ class LeaseHolder:
         now = self.store.now()
         try:
             seen = self._renewed_at
-            renewed = self.store.renew_lease(self.id, now=now, expires_at=now + self.length, seen=seen)
+            renewed = self.store.renew_lease(
+                self.id, now=now, expires_at=now + self.length, seen=seen, carries=self.carries()
+            )
             gone_back = not renewed and self.store.has_gone_back(self.id, seen) and self.store.epoch() == self._epoch
         except StoreFailed as error:
             self.give_up(f"the ledger failed: {error}")

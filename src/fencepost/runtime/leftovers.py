@@ -16,16 +16,17 @@ from fencepost.effects.perform import Conclusion, Stopped
 
 if TYPE_CHECKING:
     from fencepost.runtime.execution import Execution
+    from fencepost.runtime.recording import Recording
 
 NO_SUCH_EFFECT = "the effect is not in the code"
 
 
-def effect_named(execution: Execution, name: str) -> Effect[..., Any] | None:
+def effect_named(execution: Recording, name: str) -> Effect[..., Any] | None:
     """The effect of that name that the workflow refers to, or None."""
     return next((effect for effect in execution.workflow.effects if effect.name == name), None)
 
 
-def contract_of(execution: Execution, operation: Operation) -> Contract:
+def contract_of(execution: Recording, operation: Operation) -> Contract:
     """The contract of an operation's effect; of one that is not in the code any more nothing is promised."""
     effect = effect_named(execution, operation.effect)
     return Contract(operation.effect) if effect is None else effect.contract

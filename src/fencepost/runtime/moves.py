@@ -6,6 +6,7 @@ Which event leads where is in `core.transitions`; what goes with a run's end or 
 from __future__ import annotations
 
 from fencepost.core.errors import VerbRefused
+from fencepost.core.identity import canonical
 from fencepost.core.records import History, Run
 from fencepost.core.states import OperationState
 from fencepost.core.transitions import OPERATION, RUN, OperationEvent, RunEvent
@@ -25,6 +26,14 @@ def move_run(run: Run, event: RunEvent, now: int, *, keep_lease: bool = False, r
         run.no, run.generation, run.state.value, event.value, to.value, int(keep_lease), int(raises), None, None,
         None, None, None, run.delivered, now, None,
     )  # fmt: skip
+
+
+def ask_to_cancel(run: Run, now: int, *, by: str, reason: str) -> MoveRun:
+    """Ask a run to stop; whoever owns it goes on to own it. Raises `VerbRefused` where nothing can be stopped."""
+    asked = canonical({"who": by, "why": reason, "at": now})
+    owned = run.lease is not None
+    move = move_run(run, RunEvent.CANCEL, now, keep_lease=owned, raises=False)
+    return move._replace(cancel=asked, wake_at=None if owned else now)
 
 
 def go_on(run: Run, now: int) -> MoveRun:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.errors import Misuse
 from fencepost.core.records import Audit, Run
-from fencepost.runtime import verbs
+from fencepost.runtime import migrating, verbs
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
+from fencepost.runtime.rehearsal import Rehearsal
 from fencepost.store.api import AuditFilter
 from fencepost.store.chain import Anchor, Verdict
 
@@ -136,6 +137,14 @@ class Operators(ABC):
     async def compensate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
         """Compensate the effects of a run that is held, failed or ended; see `cancel`."""
         return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version)
+
+    async def migrate(self, run_id: str, *, to: int, by: str, reason: str, version: int | None = None) -> Run:
+        """Pin a run to another version of its workflow, if that code tells the same story so far; see `cancel`."""
+        return await self._verb(migrating.migrate, run_id, to=to, by=by, reason=reason, version=version)
+
+    async def rehearse(self, run_id: str, *, to: int) -> Rehearsal:
+        """Replay a run's history against another version of its workflow, and change nothing."""
+        return await asyncio.to_thread(migrating.rehearsed, self, await self._find(run_id), to=to)
 
     async def terminate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
         """End a run at once; its effects stand. See `cancel`."""

@@ -84,7 +84,7 @@ def _use(execution: Execution, approved: Approved[Any], operation: Operation, wa
         wait,
         begun_with=operation.approval,
         used_by=next((one.position for one in others if one.approval == wait), None),
-        digest=approved.digest(execution.history.run.id, operation.item),
+        digest=approved.digest(execution.history.run.id, operation.item, turn=execution.history.run.turn),
         valid_for=None if approved.spec is None else approved.spec.valid_for,
     )
 

@@ -1,4 +1,4 @@
-"""The rows of a run's waits, sleeps and cancel: opens them, closes what is due, and says when to look again.
+"""The rows of a run's waits, sleeps, children and cancel: opens them, closes what is due, says when to look again.
 
 Changes the records in memory and collects the moves that make the same change durable, as `effects.entry` does for
 operations. Which signal closes which wait is decided in `core.waits`; what the workflow does with it is `execution`.
@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from fencepost.core.asks import Ask, CompensateAsk, Completion, SleepAsk, WaitAsk
+from fencepost.core.asks import Ask, ChildAsk, CompensateAsk, Completion, Patch, SleepAsk, WaitAsk
 from fencepost.core.errors import ValueRefused
 from fencepost.core.identity import canonical
 from fencepost.core.position import CANCEL
 from fencepost.core.records import Audit, History, Run, Signal, Step
-from fencepost.core.states import SignalState, StepState
+from fencepost.core.states import FINAL_RUN_STATES, SignalState, StepState
 from fencepost.core.transitions import SIGNAL, STEP, SignalEvent, StepEvent
 from fencepost.core.waits import Expired, Satisfied, due, misfits, refusal, wake_at
 from fencepost.effects.entry import Owner
 from fencepost.runtime import audit
+from fencepost.runtime.children import answer_of
 from fencepost.runtime.run import EXPIRED
 from fencepost.runtime.waiting import WaitSpec
 from fencepost.store.moves import Move, MoveSignal, MoveStep, OpenStep
@@ -40,11 +41,17 @@ class Positions:
         self._waited_for: dict[str, Step] = {}
         """The open waits and sleeps that the workflow has asked for in this life."""
         self.steps: dict[str, Step] = {step.position: step for step in history.steps}
+        self.attached: dict[str, Step] = {
+            step.position: step for step in history.steps if step.kind == "child" and step.state is StepState.OPEN
+        }
+        """The positions of children that have not been answered."""
+        self._children = _by_step(history)
 
-    def take(self, signals: list[Signal]) -> None:
-        """Take in signals as the ledger holds them now; what this run has applied or refused already stays so."""
+    def take(self, history: History) -> None:
+        """Take in signals and children as the ledger holds them now; what this run has answered already stays so."""
         known = {signal.id: signal for signal in self._signals}
-        self._signals += [signal for signal in signals if signal.id not in known]
+        self._signals += [signal for signal in history.signals if signal.id not in known]
+        self._children.update(_by_step(history))
 
     @property
     def are_waited_for(self) -> bool:
@@ -82,6 +89,68 @@ class Positions:
             return None
         self._waited_for[step.position] = step
         return step.due_at
+
+    def await_child(self, ask: ChildAsk, now: int) -> bool:
+        """Wait for a child that has a row; False if it is to be started.
+
+        A position that was withdrawn, or whose failure a resume has taken back, waits for the same child once more.
+        """
+        step = self.steps.get(ask.position)
+        if step is None:
+            return False
+        if step.state is StepState.CANCELLED:
+            self.reopen(step, now)
+            self.attached[step.position] = step
+        if step.state is StepState.OPEN:
+            self._waited_for[step.position] = step
+        return True
+
+    def open_child(self, ask: ChildAsk, child: str, number: int | None, now: int) -> list[Move]:
+        """The moves that open a child's position; with a `number` it is answered at once by the child's id."""
+        step = _step(ask, now, detail=canonical({"child": child, "detached": number is not None}))
+        if number is None:
+            self.attached[step.position] = self._waited_for[step.position] = step
+        else:
+            step.state, step.result, step.delivered, step.closed_at = StepState.DONE, canonical(child), number, now
+        self._open(step)
+        return self.flush()
+
+    def forget_child(self, position: str) -> bool:
+        """Wait for a child no longer, whose row stays open until it has ended; False if there is none."""
+        if position not in self.attached:
+            return False
+        self._waited_for.pop(position, None)
+        return True
+
+    def settle_children(self, now: int) -> bool:
+        """Close the positions of children that nobody waits for and that have ended; False: others have not."""
+        for step in list(self.attached.values()):
+            if self._has_ended(step):
+                self._move(step, StepEvent.CANCEL, now)
+        return not self.attached
+
+    def _has_ended(self, step: Step) -> bool:
+        child = self._children.get(step.position)
+        return child is not None and child.state in FINAL_RUN_STATES
+
+    def note_patch(self, patch: Patch, now: int) -> None:
+        """Record that the run goes the way of a patch."""
+        self._open(Step(patch.position, "patch", patch.name, "", StepState.DONE, now, closed_at=now))
+
+    def note_progress(self, value: str, now: int) -> None:
+        """Write down how far the run is; nothing if that is what its row says."""
+        said = canonical({"value": value, "at": now})
+        step = self.steps.get(PROGRESS)
+        if step is None:
+            self._open(Step(PROGRESS, "progress", "", "", StepState.DONE, now, detail=said, closed_at=now))
+        elif progress_of(step)[0] != value:
+            step.detail = said
+            state = step.state.value
+            self._moves.append(
+                MoveStep(
+                    self._run, self._owner.generation, PROGRESS, state, "note", state, said, None, None, None, None, now
+                )
+            )
 
     def _open(self, step: Step) -> None:
         self.steps[step.position] = step
@@ -134,7 +203,18 @@ class Positions:
             if isinstance(closing, Satisfied) and not self._readable(closing.position, closing.signal, now):
                 continue
             return self._close(step, closing, now, number)
+        for step in self._waited_for.values():
+            if step.kind == "child" and self._has_ended(step):
+                return self._answer_child(step, now, number)
         return None
+
+    def _answer_child(self, step: Step, now: int, number: int) -> Completion:
+        result, error = answer_of(self._children[step.position])
+        if error is None:
+            self._move(step, StepEvent.FINISH, now, result=result, delivered=number)
+        else:
+            self._move(step, StepEvent.FAIL, now, error=error.as_text(), delivered=number)
+        return Completion(step.position, result, error, now)
 
     def _close(self, step: Step, closing: Satisfied | Expired, now: int, number: int) -> Completion:
         if isinstance(closing, Satisfied):
@@ -160,10 +240,13 @@ class Positions:
 
     def refuse_unwanted(self, now: int, *, ended: bool) -> None:
         """Refuse kept signals that no wait can take any more."""
-        many = {spec.name for spec in self._specs.values() if spec.many}
-        for signal in self._signals:
-            if signal.state is not SignalState.KEPT:
-                continue
+        kept = [signal for signal in self._signals if signal.state is SignalState.KEPT]
+        if not kept:
+            return
+        # As their rows say: of a wait that an earlier life has closed, this one has heard nothing else.
+        waits = (step for step in self.steps.values() if step.kind == "wait")
+        many = {step.name for step in waits if json.loads(step.detail or "{}").get("many")}
+        for signal in kept:
             why = "not waiting: the run has ended" if ended else refusal(self.steps.values(), signal, many=many)
             if why is not None:
                 self._move_signal(signal, SignalEvent.REFUSE, why, None, now)
@@ -188,6 +271,7 @@ class Positions:
         expected = step.state
         step.state = STEP.after(expected, event)
         self._waited_for.pop(step.position, None)
+        self.attached.pop(step.position, None)
         step.result, step.error, step.delivered = result, error, delivered
         step.closed_at = None if step.state is StepState.OPEN else now
         step.due_at = step.due_at if due_at is None else due_at
@@ -212,6 +296,20 @@ class Positions:
                 reason, position, now,
             )
         )  # fmt: skip
+
+
+PROGRESS = "progress"
+"""The position at which a run says how far it is; it is nobody's answer, and no replay reads it."""
+
+
+def progress_of(step: Step) -> tuple[str, int]:
+    """The JSON text of what a run has said of its progress, and when."""
+    said = json.loads(step.detail or "{}")
+    return said["value"], said["at"]
+
+
+def _by_step(history: History) -> dict[str, Run]:
+    return {child.parent_step: child for child in history.children if child.parent_step is not None}
 
 
 def _step(

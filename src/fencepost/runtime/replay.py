@@ -6,12 +6,34 @@ Pure translation of records. Driving the workflow with it is `execution`.
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 from fencepost.core.asks import CompensateAsk, Completion, Recorded
+from fencepost.core.driver import Driver
 from fencepost.core.errors import ErrorRecord
 from fencepost.core.records import History, Step
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, StepState
 from fencepost.runtime.report import CompensationReport
+from fencepost.runtime.run import Run
+
+if TYPE_CHECKING:
+    from fencepost.runtime.workflow import Workflow
+
+
+def driver_of(workflow: Workflow[..., Any], history: History, history_length: int) -> Driver:
+    """The workflow's driver, before its start: `history_length` of the completions will be delivered again."""
+    run = history.run
+    return Driver(
+        workflow.start,
+        run.input,
+        run_id=run.id,
+        started_at=run.created_at,
+        facade=lambda driver: Run(driver, run.principal),
+        recorded=recorded(history),
+        history_length=history_length,
+        turn=run.turn,
+    )
+
 
 OPERATORS = "operator:"
 """How positions begin that an operator's verb added, and not the workflow's code."""
@@ -24,7 +46,7 @@ def recorded(history: History) -> dict[str, Recorded]:
     """What the ledger holds at each position that the workflow's code asked for."""
     found = {}
     for step in history.steps:
-        if step.kind != "cancel" and not step.position.startswith((OPERATORS, AUTHORISE)):
+        if step.kind not in ("cancel", "progress") and not step.position.startswith((OPERATORS, AUTHORISE)):
             found[step.position] = Recorded(step.kind, step.name, step.fingerprint, step.version, _is_final(step))
     for operation in history.operations:
         if operation.compensates is None:
@@ -36,7 +58,8 @@ def recorded(history: History) -> dict[str, Recorded]:
 
 
 def _is_final(step: Step) -> bool:
-    return step.state is not StepState.OPEN
+    """Whether another version may read it: its outcome is known, or a child of its own has begun, which is pinned."""
+    return step.state is not StepState.OPEN or step.kind == "child"
 
 
 def completions(history: History) -> list[Completion]:

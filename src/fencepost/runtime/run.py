@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from fencepost.core.duration import SECOND, microseconds
-from fencepost.core.errors import ApprovalRefused, CompensationIncomplete, ErrorRecord, Misuse, StepFailed, WaitExpired
+from fencepost.core.errors import (
+    ApprovalRefused,
+    ChildFailed,
+    CompensationIncomplete,
+    ErrorRecord,
+    Misuse,
+    StepFailed,
+    WaitExpired,
+)
 from fencepost.core.identity import check_name
 from fencepost.effects.declare import Bound, Step
+from fencepost.effects.values import Door
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.waiting import Granted, approved, wait_spec
 
@@ -23,12 +32,23 @@ if TYPE_CHECKING:
     from fencepost.core.approval import Approval, Right
     from fencepost.core.draws import Draws
     from fencepost.core.driver import Driver
+    from fencepost.runtime.workflow import Workflow
 
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 
 Duration = str | timedelta
+
+
+class ContinueAs:
+    """What a workflow returns so that its run goes on with a fresh history; made by `run.continue_as`."""
+
+    __slots__ = ("args", "kwargs")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs
 
 
 class Run:
@@ -96,8 +116,8 @@ class Run:
             WaitExpired: nothing came `within` that time.
         """
         spec = wait_spec(
-            self._granted, self.id, name, kind, within=within, many=many, allows=allows, item=item,
-            authorise=authorise, valid_for=valid_for,
+            self._granted, self.id, name, kind, turn=self._driver.turn, within=within, many=many, allows=allows,
+            item=item, authorise=authorise, valid_for=valid_for,
         )  # fmt: skip
         return _expiring(self._driver.wait(name, spec), name)
 
@@ -121,6 +141,50 @@ class Run:
         """Do several things side by side until one ends; returns its index and result. The others are cancelled."""
         return self._driver.race(*branches)
 
+    @overload
+    def child(
+        self, workflow: Workflow[..., R], /, *args: Any, id: str, detached: Literal[False] = False, **kwargs: Any
+    ) -> Awaitable[R]: ...
+    @overload
+    def child(
+        self, workflow: Workflow[..., Any], /, *args: Any, id: str, detached: Literal[True], **kwargs: Any
+    ) -> Awaitable[str]: ...
+    def child(
+        self, workflow: Workflow[..., Any], /, *args: Any, id: str, detached: bool = False, **kwargs: Any
+    ) -> Awaitable[Any]:
+        """Start a run of another workflow and wait for its result.
+
+        It acts for the same principal, and is this run's child: a cancel of this run cancels it too, a compensation
+        compensates it too, and this run ends only when it has ended. `detached`: only start it; the answer is its id,
+        and what becomes of it is no matter of this run's.
+
+        Args:
+            workflow: one of the app's workflows; the child is pinned to its version.
+            *args: its arguments, and
+            **kwargs: by name.
+            id: of the child, from its own business event, as `app.start` takes one.
+            detached: whether this run goes on at once.
+
+        Raises:
+            ChildFailed: it failed, or was cancelled, terminated or compensated; `child` is its id.
+        """
+        from fencepost.runtime.children import ChildCall
+        from fencepost.runtime.workflow import Workflow
+
+        if not isinstance(workflow, Workflow):
+            raise Misuse(f"{workflow!r} is no workflow", hint="pass the function that @workflow() decorates")
+        call = ChildCall(workflow, args, kwargs, id=id, detached=detached)
+        return _of_child(self._driver.child(workflow.name, call), call.id)
+
+    def continue_as(self, *args: Any, **kwargs: Any) -> R:  # type: ignore[type-var]  # it stands for what is returned
+        """Go on as a new turn, called with these arguments: `return run.continue_as(page + 1)`.
+
+        The next turn begins with an empty history under the same run id, so that a run may go on for ever. Nothing is
+        carried over but the arguments and the signals that no wait has taken: what this turn has done stands, and is
+        compensated by this turn or not at all. It ends when everything of it is known and its children have ended.
+        """
+        return ContinueAs(args, kwargs)  # type: ignore[return-value]  # as above
+
     def compensate(self, *, reason: str) -> Awaitable[CompensationReport]:
         """Make this run's effects acceptable, the last one first; returns the report.
 
@@ -128,6 +192,28 @@ class Run:
             CompensationIncomplete: at least one compensation failed or could not be tried.
         """
         return _complete(self._driver.compensate(reason, CompensationReport.from_text))
+
+    def patched(self, patch: str) -> bool:
+        """Whether this run goes the way of changed code: `if run.patched("charge in cents"): ... else: ...`.
+
+        Recorded the first time it is asked. False for a run that passed this place before the change was made, which
+        goes on as it began; true for every other, now and in each replay.
+        """
+        return self._driver.patched(check_name(patch, what="patch"))
+
+    def deprecated(self, patch: str) -> None:
+        """Say that the old way of a patch is gone from the code, in place of `patched`.
+
+        To be written once no run of before the patch is left; to be deleted once no run is left that has recorded it.
+        """
+        self._driver.deprecated(check_name(patch, what="patch"))
+
+    def progress(self, value: Any) -> None:
+        """Say how far the run is, for people: `fencepost show` prints the last value, of any plain type.
+
+        Costs no commit of its own: it goes with the next one. It is no part of the history, and no code reads it back.
+        """
+        self._driver.report(Door(Any if value is None else type(value), where="progress").encode(value))
 
     def now(self) -> datetime:
         """When the last answer was delivered: the same on every replay."""
@@ -161,6 +247,13 @@ async def _approving(effect: Awaitable[R]) -> R:
             refusal, _, _ = error.record.message.partition(":")
             raise ApprovalRefused(error.record.message, refusal=refusal, ids=error.ids) from None
         raise
+
+
+async def _of_child(child: Awaitable[R], id: str) -> R:
+    try:
+        return await child
+    except StepFailed as error:
+        raise ChildFailed(error.record, child=id, ids=error.ids) from None
 
 
 async def _complete(compensation: Awaitable[CompensationReport]) -> CompensationReport:

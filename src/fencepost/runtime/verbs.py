@@ -20,6 +20,7 @@ from fencepost.core.records import (
     ASK_AGAIN,
     CONFLICT_SETTLED,
     STATEMENT,
+    Audit,
     History,
     Observation,
     Operation,
@@ -31,12 +32,13 @@ from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcom
 from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
 from fencepost.effects.deliberate import renewed
 from fencepost.effects.entry import Entry, Owner, Result
-from fencepost.runtime.applicable import lacks_result, may_be_compensated, may_be_reconciled
+from fencepost.runtime import audit
+from fencepost.runtime.applicable import lacks_result, may_be_cancelled, may_be_compensated, may_be_reconciled
 from fencepost.runtime.blame import blamed
-from fencepost.runtime.deeds import Deed, Desk, effect_of, entry_of, operation_in, perform
-from fencepost.runtime.moves import disown, does_not_apply, go_on, move_run
+from fencepost.runtime.deeds import Deed, Desk, after_moves, effect_of, entry_of, operation_in, perform
+from fencepost.runtime.moves import ask_to_cancel, disown, does_not_apply, go_on, move_run
 from fencepost.runtime.replay import OPERATORS
-from fencepost.store.moves import Move, MoveStep, Observe, OpenStep
+from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
 
 # -- the verbs ------------------------------------------------------------------------------------------------------
 
@@ -45,22 +47,31 @@ def cancel(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
     """Stop what has not begun. What was sent is settled first; the run is cancelled when every operation is known."""
 
     def deed(history: History, now: int) -> Deed:
-        asked = canonical({"who": by, "why": reason, "at": now})
-        owned = history.run.lease is not None
-        move = move_run(history.run, RunEvent.CANCEL, now, keep_lease=owned, raises=False)
-        return Deed([move._replace(cancel=asked, wake_at=None if owned else now)], [])
+        return Deed([ask_to_cancel(history.run, now, by=by, reason=reason)], [])
 
     return perform(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
 
 
 def terminate(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
-    """End the run at once, whatever it is doing. Its effects stand; a result that comes later is kept as evidence."""
+    """End the run at once, whatever it is doing. Its effects stand; a result that comes later is kept as evidence.
+
+    Its attached children are cancelled in the same write: there is nobody any more who would.
+    """
 
     def deed(history: History, now: int) -> Deed:
+        actor, why = f"run {run.id}", f"its parent was terminated: {reason}"
+        children = [child for child in history.children if child.parent_step is not None and may_be_cancelled(child)]
+        moves = [ask_to_cancel(child, now, by=actor, reason=why) for child in children]
+        rows = [_audited_cancel(child, move, by=actor, reason=why) for child, move in zip(children, moves, strict=True)]
         move = move_run(history.run, RunEvent.TERMINATE, now)
-        return Deed([*disown(history, now), move._replace(ended_at=now)], [])
+        return Deed([*disown(history, now), *moves, move._replace(ended_at=now)], [], rows)
 
     return perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
+
+
+def _audited_cancel(child: Run, move: MoveRun, *, by: str, reason: str) -> Audit:
+    before, after = audit.summary(child), audit.summary(after_moves(child, [move]))
+    return audit.row(History(child), verb="cancel", by=by, reason=reason, now=move.at, before=before, after=after)
 
 
 def resume(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:

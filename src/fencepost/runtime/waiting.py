@@ -78,6 +78,7 @@ class ApprovalSpec(WaitSpec[Approval]):
         call: Bound[Any],
         *,
         run: str,
+        turn: int,
         item: str | None,
         within: int | None,
         many: bool,
@@ -86,8 +87,9 @@ class ApprovalSpec(WaitSpec[Approval]):
     ) -> None:
         asker = None if authorise is None else authorise.name
         super().__init__(
-            name, Approval, within=within, many=many, allows=call.digest(run, item), also=f"{asker}, {valid_for}"
-        )
+            name, Approval, within=within, many=many, allows=call.digest(run, item, turn=turn),
+            also=f"{asker}, {valid_for}",
+        )  # fmt: skip
         self.authorise = authorise
         self.valid_for = valid_for
         self.request = call.request
@@ -157,6 +159,7 @@ def wait_spec(
     name: str,
     kind: type[R],
     *,
+    turn: int,
     within: str | timedelta | None,
     many: bool,
     allows: Bound[Any] | None,
@@ -195,6 +198,7 @@ def wait_spec(
         granted,
         allows,
         run=run,
+        turn=turn,
         item=None if item is None else check_name(item, what="item"),
         within=limit,
         many=many,

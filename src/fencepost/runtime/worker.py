@@ -27,7 +27,7 @@ from fencepost.core.errors import (
 )
 from fencepost.core.poison import is_poison, is_suspect
 from fencepost.core.records import History, Run
-from fencepost.core.states import FINAL_RUN_STATES
+from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.effects.deadline import boot_now
 from fencepost.runtime import guard
 from fencepost.runtime.execution import Execution
@@ -102,6 +102,7 @@ class Worker:
         self.abandoned: set[asyncio.Task[None]] = set()
         """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
         host.abandon = self._abandon
+        host.wake = self.wake
 
     # -- for the app ------------------------------------------------------------------------------------------------
 
@@ -355,6 +356,8 @@ class Worker:
                     ids={"run": run.id},
                 )
             left = await self._live_until_left(run, history)
+            if left is not None and left.state is RunState.CONTINUED:
+                await self._begin_next_turn(left)
         except StoreUnavailable as error:
             self._give_up(run, error)
         except Exception as error:  # noqa: BLE001 - a run must never be left owned and not lived
@@ -368,8 +371,16 @@ class Worker:
             if self._life_of.get(run.no) is asyncio.current_task():
                 del self._life_of[run.no]
             self.host.watchers.run_left(run.no, left)
-            if was_full or left is None or left.state not in FINAL_RUN_STATES or left.resource is not None:
-                self._woken.set()  # the last: the next in its line may begin
+            is_looked_for = left is not None and (left.resource is not None or left.parent is not None)
+            if was_full or left is None or left.state not in FINAL_RUN_STATES or is_looked_for:
+                self._woken.set()  # the last: the next in its line may begin, or its parent go on
+
+    async def _begin_next_turn(self, left: Run) -> None:
+        """Live the turn with which a run goes on, which this worker owns from its first row on."""
+        following = await self._ask(self.host.store.find, left.namespace, left.id)
+        assert following is not None, "a turn ends in the commit that begins the next one"
+        if following.lease == self.host.lease.id:
+            self._begin(following, None)
 
     async def _live_until_left(self, run: Run, history: History | None) -> Run | None:
         """Live the run, loading it again where the ledger says something else; how it is left, None: not by us."""

@@ -53,6 +53,8 @@ class Group:
     observations: list[Observe] = field(default_factory=list)
     if_refused: list[Observe] = field(default_factory=list)
     audits: Sequence[Audit] = ()
+    wakes: int | None = None
+    """The number of the parent that this group wakes by ending its run: locked along, and told of."""
 
 
 class NewRun(NamedTuple):
@@ -73,6 +75,7 @@ class NewRun(NamedTuple):
     wake_at: int
     at: int
     resource: str | None = None
+    parent_step: str | None = None
 
 
 class Started(NamedTuple):
@@ -140,8 +143,8 @@ class Store(Protocol):
     def take_lease(self, lease: Lease) -> None:
         """Insert a live lease."""
 
-    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
-        """Extend a live lease; False when it is expired or ended: nothing can undo that.
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0, carries: str | None = None) -> bool:
+        """Extend a live lease; False when it is expired or ended: nothing can undo that. None keeps what it carries.
 
         False too when its last renewal is older than `seen`, the one that its owner remembers.
         """
@@ -197,7 +200,19 @@ class Store(Protocol):
         """Everything of some runs, in their order."""
 
     def find(self, namespace: str, run_id: str) -> Run | None:
-        """The run with this id."""
+        """The run with this id; of one that has continued, its last turn."""
+
+    def turn(self, namespace: str, run_id: str, turn: int) -> Run | None:
+        """An earlier turn of a run that has continued."""
+
+    def children(self, run: int) -> list[Run]:
+        """The runs that a run has started, attached and detached; of each its last turn."""
+
+    def unknown_below(self, run: int) -> list[str]:
+        """Some operations that are unknown in the run's attached children and in theirs, as "run id: step"."""
+
+    def pinned(self, namespace: str) -> list[tuple[str, int, int, str]]:
+        """The workflows and versions to which runs are pinned that go on by themselves: how many, and one run's id."""
 
     def ahead_of(self, run: Run) -> tuple[str, str] | None:
         """Id and state of the run that stands first in the line of this one's resource; None: it does itself."""

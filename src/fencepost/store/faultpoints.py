@@ -21,6 +21,7 @@ from fencepost.store.moves import (
     NewOperation,
     SettleAttempt,
     SettleFirst,
+    StartChild,
     Succeed,
 )
 
@@ -54,6 +55,8 @@ def of_move(move: Move) -> list[str]:
         return [f"operation:{move.expected}:{OperationEvent.DISPATCH}"]
     if isinstance(move, Succeed):
         return _SUCCESS
+    if isinstance(move, StartChild):
+        return [f"run:nothing:{RunEvent.RELEASE}"]
     if isinstance(move, (MoveOperation, SettleFirst, SettleAttempt, MoveStep, MoveSignal, MoveRun)):
         row = f"{_TABLES[type(move)]}:{move.expected}:{move.event}"
         return [row] if row in _ROWS else []

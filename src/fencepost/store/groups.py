@@ -25,10 +25,13 @@ from fencepost.store.moves import (
     MoveStep,
     NewAttempt,
     NewOperation,
+    NextTurn,
     Observe,
     OpenStep,
+    PinRun,
     SettleAttempt,
     SettleFirst,
+    StartChild,
     Succeed,
 )
 
@@ -46,7 +49,10 @@ KINDS: tuple[tuple[type[Any], str], ...] = (
     (DispatchOperation, "dispatch_operation"),
     (NewAttempt, "new_attempt"),
     (OpenStep, "open_step"),
+    (StartChild, "start_child"),
+    (PinRun, "pin_run"),
     (MoveRun, "move_run"),
+    (NextTurn, "next_turn"),
 )
 
 RANK: dict[type[Any], int] = {kind: rank for rank, (kind, _) in enumerate(KINDS)}
@@ -72,6 +78,8 @@ def touches(move: Move) -> tuple[tuple[Any, ...], ...]:
         return (("step", move.position),)
     if isinstance(move, MoveSignal):
         return (("signal", move.id),)
+    if isinstance(move, StartChild):
+        return (("child", move.id),)
     return ()
 
 

@@ -268,6 +268,46 @@ class MoveRun(NamedTuple):
     ended_at: int | None
 
 
+class StartChild(NamedTuple):
+    """Insert a run that `run` has asked for, ready for anybody; in the same namespace and for the same principal.
+
+    `parent_step` is the position at which the parent waits for its end, None for a child that is detached.
+    """
+
+    run: int
+    generation: int
+    id: str
+    workflow: str
+    workflow_version: int
+    input: str
+    fingerprint: str
+    parent_step: str | None
+    at: int
+
+
+class NextTurn(NamedTuple):
+    """Insert the next turn of a run which the same group has led to `continued`; signals that are kept go with it.
+
+    With `lease` it is owned from its first row on.
+    """
+
+    run: int
+    generation: int
+    input: str
+    lease: str | None
+    at: int
+
+
+class PinRun(NamedTuple):
+    """Pin a run in the state `expected` to another version of its workflow: from `workflow_version` to `pinned`."""
+
+    run: int
+    generation: int
+    expected: str
+    workflow_version: int
+    pinned: int
+
+
 class Observe(NamedTuple):
     """Append an observation. No guard: fence authority, never evidence."""
 
@@ -297,7 +337,10 @@ Move = (
     | OpenStep
     | MoveStep
     | MoveSignal
+    | StartChild
+    | PinRun
     | MoveRun
+    | NextTurn
 )
 
 

@@ -123,11 +123,11 @@ class PostgresStore(Verbs):
             self._commits.learn(connection.execute(self.queries["latest_time"].statement)[0], before)
 
     @whole
-    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0, carries: str | None = None) -> bool:
         """See `Store.renew_lease`. One statement, which may be repeated: a worker does little else when it is idle."""
         self._announce("before", _RENEWAL)
         with self._borrowed() as connection:
-            values = {"lease": lease, "now": now, "expires_at": expires_at, "seen": seen}
+            values = {"lease": lease, "now": now, "expires_at": expires_at, "seen": seen, "carries": carries}
             renewed = connection.run([_step(self.queries, "renew_lease", values)])[0].changed == 1
         self._announce("after", _RENEWAL)
         return renewed

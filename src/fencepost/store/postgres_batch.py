@@ -91,8 +91,9 @@ class Batch(NamedTuple):
 
     @property
     def runs(self) -> list[int]:
-        """The numbers of the runs that it changes."""
-        return list({group.run for group in self.groups if group.moves})
+        """The numbers of the runs that it changes, and of those that it wakes."""
+        found = {group.run for group in self.groups if group.moves}
+        return list(found | {group.wakes for group in self.groups if group.wakes is not None})
 
 
 class Writer:

@@ -24,7 +24,7 @@ from fencepost.store import rows
 from fencepost.store.api import Answer, Group, NewRun, Started
 from fencepost.store.chain import append
 from fencepost.store.groups import Outcome, audits
-from fencepost.store.moves import MoveRun
+from fencepost.store.moves import MoveRun, NextTurn, StartChild
 from fencepost.store.postgres_batch import Batch, Writer
 from fencepost.store.postgres_connection import Encoded, PostgresConnection, PostgresError, Result
 from fencepost.store.postgres_failures import is_gone, is_of_one_record, is_passing, unavailable
@@ -378,4 +378,9 @@ class Prepared:
 def _frees_a_run(entry: Group | NewRun) -> bool:
     if isinstance(entry, NewRun):
         return entry.lease is None
-    return any(isinstance(move, MoveRun) and move.to == RunState.READY for move in entry.moves)
+    if entry.wakes is not None:
+        return True
+    return any(
+        (isinstance(move, MoveRun) and move.to == RunState.READY) or isinstance(move, (StartChild, NextTurn))
+        for move in entry.moves
+    )

@@ -35,7 +35,7 @@ _LEASE = {state.value: state for state in LeaseState}
 
 
 def run(row: Row) -> Run:
-    """A row of `find_run`, `load_run` or `list_runs`."""
+    """A row of `find_run`, `load_run`, `children_of` or `list_runs`."""
     values = list(row)
     values[7] = _RUN[values[7]]
     return Run(*values)
@@ -103,6 +103,7 @@ def history(
     attempts: Iterable[Row],
     observations: Iterable[Row],
     signals: Iterable[Row],
+    children: Iterable[Row] = (),
 ) -> History:
     """One run with everything that belongs to it."""
     found = {(row[1], row[2]): operation(row) for row in operations}
@@ -120,4 +121,5 @@ def history(
         steps=[step(row) for row in steps],
         operations=list(found.values()),
         signals=[signal(row) for row in signals],
+        children=[run(row) for row in children],
     )

@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from functools import wraps
-from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import LeaseLost, NotOwner, RunNotFound
 from fencepost.core.poison import fitting
+from fencepost.core.position import effect_position
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.transitions import IllegalTransition
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
-from fencepost.store import callers, faultpoints, rows
+from fencepost.store import callers, faultpoints, histories, rows
 from fencepost.store.api import Audited, AuditFilter, Decision, NewRun, RunFilter, Started
 from fencepost.store.callers import Steps
 from fencepost.store.chain import append
@@ -108,10 +108,11 @@ class Verbs(ABC):
             work.change("take_lease", **values)
 
     @whole
-    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0) -> bool:
+    def renew_lease(self, lease: str, *, now: int, expires_at: int, seen: int = 0, carries: str | None = None) -> bool:
         """See `Store.renew_lease`."""
+        values = {"lease": lease, "now": now, "expires_at": expires_at, "seen": seen, "carries": carries}
         with self._writing("lease:live:renew") as work:
-            return work.change("renew_lease", lease=lease, now=now, expires_at=expires_at, seen=seen) == 1
+            return work.change("renew_lease", **values) == 1
 
     @whole
     def has_gone_back(self, lease: str, seen: int) -> bool:
@@ -203,6 +204,29 @@ class Verbs(ABC):
         return found[0] if found else None
 
     @whole
+    def turn(self, namespace: str, run_id: str, turn: int) -> Run | None:
+        """See `Store.turn`."""
+        found = self._read("find_turn", namespace=namespace, id=run_id, turn=turn)
+        return rows.run(found[0]) if found else None
+
+    @whole
+    def children(self, run: int) -> list[Run]:
+        """See `Store.children`."""
+        return [rows.run(row) for row in self._read("children_of", run=run)]
+
+    @whole
+    def unknown_below(self, run: int) -> list[str]:
+        """See `Store.unknown_below`."""
+        found = self._read("unknown_below", run=run)
+        return [f"{run_id}: {effect_position(step, item or None)}" for run_id, step, item in found]
+
+    @whole
+    def pinned(self, namespace: str) -> list[tuple[str, int, int, str]]:
+        """See `Store.pinned`."""
+        found = self._read("pinned_runs", namespace=namespace)
+        return [(name, version, count, run_id) for name, version, count, run_id in found]
+
+    @whole
     def runs(self, wanted: RunFilter) -> list[Run]:
         """See `Store.runs`."""
         values = wanted._asdict()
@@ -274,20 +298,20 @@ class Verbs(ABC):
     def load(self, run: int) -> History:
         """See `Store.load`. Raises `RunNotFound` when no run has this number."""
         with self._snapshot() as reading:
-            return _history(reading, run)
+            return histories.load_one(reading, run)
 
     @whole
     def load_all(self, runs: Sequence[int]) -> list[History]:
         """See `Store.load_all`. Raises `RunNotFound` when no run has one of these numbers."""
         with self._snapshot() as reading:
-            return _histories(reading, runs)
+            return histories.load(reading, runs)
 
     @whole
     def decide(self, run: int, decision: Decision) -> History:
         """See `Store.decide`. Raises `IllegalTransition` when a move's own guard refuses it."""
         with self._writing() as work:
             work.lock("lock_run", run=run)
-            history = _history(work, run)
+            history = histories.load_one(work, run)
             moves, observations, audits = decision(history, self.now())
             work.passing(faultpoints.of_moves(moves) if self.probe else [])
             refused = self._write(work, moves)
@@ -302,7 +326,7 @@ class Verbs(ABC):
                 self._append(work, row)
             if moves:
                 work.announce()
-            return _history(work, run)
+            return histories.load_one(work, run)
 
     @whole
     def issue_token(self, run: int, generation: int, resource: str) -> int | None:
@@ -329,34 +353,47 @@ class Verbs(ABC):
     @whole
     def signal(self, namespace: str, run_id: str, signal: Signal, audit: Audited | None = None) -> Signal:
         """See `Store.signal`."""
-        now = self.now()
         with self._writing() as work:
-            found = work.execute("find_run", namespace=namespace, id=run_id)
-            if not found:
-                raise RunNotFound(
-                    f"no run has the id {run_id!r}",
-                    hint="check the id and the namespace; a signal is only kept for a run that was started",
-                    ids={"namespace": namespace, "run": run_id, "signal": signal.id},
-                )
-            to = rows.run(found[0])
-            run = to.no
-            # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
-            work.lock("lock_run", run=run)
-            values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
-            keeping = {"run": run, "now": now, "run_ended": RUN_ENDED, "not_waiting": NOT_WAITING, **values}
-            work.announce()
-            kept, _, found = work.execute_all(
-                [
-                    ("keep_signal", keeping),
-                    ("wake_run", {"run": run, "id": signal.id, "now": now}),
-                    ("find_signal", {"run": run, "id": signal.id}),
-                ]
+            kept: Signal | None = None
+            while kept is None:
+                found = work.execute("find_run", namespace=namespace, id=run_id)
+                if not found:
+                    raise RunNotFound(
+                        f"no run has the id {run_id!r}",
+                        hint="check the id and the namespace; a signal is only kept for a run that was started",
+                        ids={"namespace": namespace, "run": run_id, "signal": signal.id},
+                    )
+                kept = self._signal(work, rows.run(found[0]), signal, audit)
+            return kept
+
+    def _signal(self, work: Work, run: Run, signal: Signal, audit: Audited | None) -> Signal | None:
+        """The signal as this turn of its run has it; None: the turn ended before it was locked, so ask the next one."""
+        if run.turn:
+            earlier = work.execute(
+                "earlier_signal", namespace=run.namespace, run_id=run.id, turn=run.turn, id=signal.id
             )
-            stored = rows.signal(found[0])
-            written = audit(to, stored) if kept and audit is not None else None
-            if written is not None:
-                self._append(work, written)
-            return stored
+            if earlier:
+                return rows.signal(earlier[0])
+        now = self.now()
+        # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
+        work.lock("lock_run", run=run.no)
+        values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
+        keeping = {"run": run.no, "now": now, "run_ended": RUN_ENDED, "not_waiting": NOT_WAITING, **values}
+        work.announce()
+        kept, _, found = work.execute_all(
+            [
+                ("keep_signal", keeping),
+                ("wake_run", {"run": run.no, "id": signal.id, "now": now}),
+                ("find_signal", {"run": run.no, "id": signal.id}),
+            ]
+        )
+        if not found:
+            return None
+        stored = rows.signal(found[0])
+        written = audit(run, stored) if kept and audit is not None else None
+        if written is not None:
+            self._append(work, written)
+        return stored
 
     @whole
     def signalled(self, lease: str) -> list[int]:
@@ -401,33 +438,6 @@ class Verbs(ABC):
     def _read(self, name: str, /, **values: Any) -> list[Row]:
         with self._reading() as reading:
             return reading.execute(name, **values)
-
-
-_TABLES_OF_A_RUN = ("load_run", "steps_of", "operations_of", "attempts_of", "observations_of", "signals_of")
-
-
-def _history(reading: Statements, run: int) -> History:
-    return _histories(reading, [run])[0]
-
-
-def _histories(reading: Statements, runs: Sequence[int]) -> list[History]:
-    """In one round trip."""
-    found = iter(reading.execute_all([(name, {"run": run}) for run in runs for name in _TABLES_OF_A_RUN]))
-    return [_read(run, tuple(islice(found, len(_TABLES_OF_A_RUN)))) for run in runs]
-
-
-def _read(run: int, tables: tuple[list[Row], ...]) -> History:
-    found, steps, operations, attempts, observations, signals = tables
-    if not found:
-        raise RunNotFound(f"no run has number {run}", hint="look it up by its id", ids={"run": str(run)})
-    return rows.history(
-        found[0],
-        steps=steps,
-        operations=operations,
-        attempts=attempts,
-        observations=observations,
-        signals=signals,
-    )
 
 
 def _refuse(move: Move | None) -> None:

@@ -2,13 +2,16 @@
 
 -- name: take_lease
 -- Insert a live lease.
-INSERT INTO fencepost.lease (id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at, margin)
-VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewed_at, :expires_at, :margin);
+INSERT INTO fencepost.lease (id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at, margin,
+    carries)
+VALUES (:id, :host, :boot_id, :pid, :process_started, 'live', :taken_at, :renewed_at, :expires_at, :margin,
+    :carries);
 
 -- name: renew_lease
 -- Extend a live lease; one that is over stays over. `renewed_at` never goes back. A ledger that is older than what its
 -- owner has seen in it (`seen`, its last renewal) was restored.
-UPDATE fencepost.lease SET renewed_at = greatest(renewed_at, :now), expires_at = :expires_at
+UPDATE fencepost.lease SET renewed_at = greatest(renewed_at, :now), expires_at = :expires_at,
+    carries = coalesce(:carries::text, carries)
 WHERE id = :lease AND state = 'live' AND renewed_at >= :seen;
 
 -- name: lease_since
@@ -35,7 +38,7 @@ SELECT 1 FROM fencepost.lease WHERE id = :lease AND state = 'live' FOR SHARE;
 -- name: all_leases
 -- Leases that are live or still own a run, newest first.
 SELECT id, host, boot_id, pid, process_started, state, taken_at, renewed_at, expires_at, closed_at,
-    margin
+    margin, carries
 FROM fencepost.lease
 WHERE state = 'live' OR EXISTS (SELECT 1 FROM fencepost.run WHERE run.lease = lease.id AND run.lease IS NOT NULL)
 ORDER BY taken_at DESC, id;

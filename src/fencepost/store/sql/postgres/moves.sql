@@ -291,7 +291,10 @@ WITH changed AS (
         generation = run.generation + move.raise_generation,
         version = version + 1,
         lease = CASE WHEN move.keep_lease = 1 THEN lease END,
+        woken = CASE WHEN move.keep_lease = 1 THEN run.woken ELSE 0 END,
         wake_at = CASE
+            WHEN move.keep_lease = 0 AND run.woken = 1
+            AND move.target IN ('waiting', 'cancelling', 'compensating') THEN move.at
             WHEN move.keep_lease = 0
             AND (
                 move.target IN ('waiting', 'cancelling')
@@ -322,6 +325,63 @@ WITH changed AS (
         cancel, delivered, at, ended_at
     )
     WHERE run.no = move.run AND state = move.expected AND run.generation = move.generation
+    RETURNING 1
+)
+SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;
+
+-- name: start_child
+-- Insert runs that others have asked for, in their namespaces and for their principals; anybody may claim them.
+WITH changed AS (
+    INSERT INTO fencepost.run (
+        namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, wake_at,
+        parent, parent_step, created_at, changed_at
+    )
+    SELECT
+        (SELECT namespace FROM fencepost.run WHERE no = move.run), id, workflow, workflow_version,
+        (SELECT principal FROM fencepost.run WHERE no = move.run), input, fingerprint, 'ready',
+        coalesce((SELECT max(number) * 1048576 FROM fencepost.epoch), 0), 0, at, run, parent_step, at, at
+    FROM unnest(
+        :run::bigint[], :generation::bigint[], :id::text[], :workflow::text[], :workflow_version::bigint[],
+        :input::text[], :fingerprint::text[], :parent_step::text[], :at::bigint[]
+    ) WITH ORDINALITY AS move (
+        run, generation, id, workflow, workflow_version,
+        input, fingerprint, parent_step, at, place
+    )
+    WHERE (SELECT generation FROM fencepost.run WHERE no = move.run) = move.generation
+    ORDER BY place
+    RETURNING 1
+)
+SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;
+
+-- name: next_turn
+-- Insert the next turns of runs that continue: their rows begin with nothing but the new input.
+WITH changed AS (
+    INSERT INTO fencepost.run (
+        namespace, id, turn, workflow, workflow_version, principal, input, fingerprint, state, generation, version,
+        lease, wake_at, parent, parent_step, created_at, changed_at
+    )
+    SELECT run.namespace, run.id, run.turn + 1, run.workflow, run.workflow_version, run.principal, move.input,
+        run.fingerprint, CASE WHEN move.lease IS NULL THEN 'ready' ELSE 'running' END, run.generation + 1,
+        run.version + 1, move.lease, CASE WHEN move.lease IS NULL THEN move.at END, run.parent, run.parent_step,
+        move.at, move.at
+    FROM unnest(
+        :run::bigint[], :generation::bigint[], :input::text[], :lease::text[], :at::bigint[]
+    ) AS move (run, generation, input, lease, at)
+    JOIN fencepost.run ON run.no = move.run
+    WHERE run.generation = move.generation AND state = 'continued'
+    RETURNING 1
+)
+SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;
+
+-- name: pin_run
+-- Pin runs to other versions of their workflows.
+WITH changed AS (
+    UPDATE fencepost.run SET workflow_version = move.pinned
+    FROM unnest(
+        :run::bigint[], :generation::bigint[], :expected::text[], :workflow_version::bigint[], :pinned::bigint[]
+    ) AS move (run, generation, expected, workflow_version, pinned)
+    WHERE run.no = move.run AND run.workflow_version = move.workflow_version
+    AND state = move.expected AND run.generation = move.generation
     RETURNING 1
 )
 SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;

@@ -4,47 +4,47 @@
 -- Insert runs unless their ids exist; the numbers of those that are new. Looking first spends no number on the others.
 INSERT INTO fencepost.run (
     namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
-    wake_at, parent, created_at, changed_at, resource
+    wake_at, parent, parent_step, created_at, changed_at, resource
 )
 SELECT
     new.namespace, new.id, workflow, workflow_version, principal, input, fingerprint,
     CASE WHEN lease IS NULL THEN 'ready' ELSE 'running' END,
     coalesce((SELECT max(number) * 1048576 FROM fencepost.epoch), 0) + (lease IS NOT NULL)::int, 0, lease,
-    CASE WHEN lease IS NULL THEN wake_at END, parent, at, at, resource
+    CASE WHEN lease IS NULL THEN wake_at END, parent, parent_step, at, at, resource
 FROM unnest(
     :namespace::text[], :id::text[], :workflow::text[], :workflow_version::bigint[], :principal::text[],
     :input::text[], :fingerprint::text[], :parent::bigint[], :lease::text[], :wake_at::bigint[], :at::bigint[],
-    :resource::text[]
+    :resource::text[], :parent_step::text[]
 ) WITH ORDINALITY AS new (
-    namespace, id, workflow, workflow_version, principal, input, fingerprint, parent, lease, wake_at, at, resource,
-    place
+    namespace, id, workflow, workflow_version, principal, input, fingerprint, parent, lease, wake_at, at,
+    resource, parent_step, place
 )
 WHERE NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.namespace = new.namespace AND run.id = new.id)
 ORDER BY place
-ON CONFLICT (namespace, id) DO NOTHING
+ON CONFLICT (namespace, id, turn) DO NOTHING
 RETURNING no;
 
 -- name: find_run
--- The run with this id.
+-- The run with this id: its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource
-FROM fencepost.run WHERE namespace = :namespace AND id = :id;
+    takeovers, resource, parent_step, turn
+FROM fencepost.run WHERE namespace = :namespace AND id = :id ORDER BY turn DESC LIMIT 1;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource
+    takeovers, resource, parent_step, turn
 FROM fencepost.run WHERE no = :run;
 
 -- name: list_runs
--- A page of runs in any state, newest first.
+-- A page of runs in any state, newest first; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource
+    takeovers, resource, parent_step, turn
 FROM fencepost.run
-WHERE namespace = :namespace AND no < :after
+WHERE namespace = :namespace AND no < :after AND state <> 'continued'
 AND (:workflow::text IS NULL OR workflow = :workflow)
 AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
 ORDER BY no DESC LIMIT :limit;
@@ -53,12 +53,42 @@ ORDER BY no DESC LIMIT :limit;
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource
+    takeovers, resource, parent_step, turn
 FROM fencepost.run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow::text IS NULL OR workflow = :workflow)
 AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
 ORDER BY no DESC LIMIT :limit;
+
+-- name: children_of
+-- The runs that a run has started, in that order; of each its last turn.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers, resource, parent_step, turn
+FROM fencepost.run WHERE parent = :run AND state <> 'continued' ORDER BY no;
+
+-- name: find_turn
+-- An earlier turn of a run.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers, resource, parent_step, turn
+FROM fencepost.run WHERE namespace = :namespace AND id = :id AND turn = :turn;
+
+-- name: unknown_below
+-- The first operations that are unknown in a run's attached children, and in theirs.
+WITH RECURSIVE below (no, id) AS (
+    SELECT no, id FROM fencepost.run WHERE parent = :run AND parent_step IS NOT NULL
+    UNION ALL
+    SELECT run.no, run.id FROM below JOIN fencepost.run ON run.parent = below.no AND run.parent_step IS NOT NULL
+)
+SELECT below.id, step, item FROM below JOIN fencepost.operation ON operation.run = below.no
+WHERE operation.state = 'unknown' ORDER BY below.no, step, item LIMIT 5;
+
+-- name: pinned_runs
+-- To which versions runs are pinned that a worker would take: how many, and the id of one of them.
+SELECT workflow, workflow_version, count(*), min(id) FROM fencepost.run
+WHERE namespace = :namespace AND state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating')
+GROUP BY workflow, workflow_version ORDER BY workflow, workflow_version;
 
 -- name: due_runs
 -- Unowned runs whose time has come, the earliest first. One that keeps a place in line begins when it is the first;
@@ -113,7 +143,7 @@ ORDER BY no LIMIT 1;
 -- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
 UPDATE fencepost.run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
-    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, changed_at = :now,
+    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, woken = 0, changed_at = :now,
     takeovers = :takeovers, answers = :answers
 WHERE no = :run AND generation = :generation AND state = :expected;
 
@@ -161,10 +191,11 @@ WHERE EXISTS (
 );
 
 -- name: signalled_runs
--- Runs of a lease for whose open wait a signal is kept, or whose cancel request has no recorded position yet.
+-- Runs of a lease for whose open wait a signal is kept, of which a child has ended, or whose cancel request has no
+-- recorded position yet.
 SELECT no FROM fencepost.run
 WHERE lease = :lease AND (
-    EXISTS (
+    woken = 1 OR EXISTS (
         SELECT 1 FROM fencepost.signal JOIN fencepost.step ON step.run = signal.run AND step.name = signal.name
         WHERE signal.run = run.no AND signal.state = 'kept' AND step.kind = 'wait' AND step.state = 'open'
     )

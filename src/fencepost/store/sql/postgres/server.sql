@@ -42,8 +42,10 @@ DELETE FROM fencepost.mark WHERE at < (SELECT max(at) - :age::bigint FROM fencep
 SELECT set_config('lock_timeout', :patience, true), set_config('idle_in_transaction_session_timeout', :patience, true);
 
 -- name: lock_run
--- Keep a run from everybody else until the end.
-SELECT no FROM fencepost.run WHERE no = :run FOR NO KEY UPDATE;
+-- Keep a run, and the parent that its end would wake, from everybody else until the end. By number, as in `lock_runs`.
+SELECT no FROM fencepost.run
+WHERE no = :run OR no = (SELECT parent FROM fencepost.run WHERE no = :run AND parent_step IS NOT NULL)
+ORDER BY no FOR NO KEY UPDATE;
 
 -- name: lock_runs
 -- Keep the runs of a batch from everybody else until its end: what is read of them afterwards stays true. By number, so
@@ -64,9 +66,9 @@ LOCK TABLE fencepost.audit IN SHARE ROW EXCLUSIVE MODE;
 -- The runs with these ids, in the order in which they are asked for.
 SELECT no, run.namespace, run.id, workflow, workflow_version, input, fingerprint, state, generation, version,
     created_at, changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource
+    takeovers, resource, parent_step, turn
 FROM unnest(:namespace::text[], :id::text[]) WITH ORDINALITY AS asked (namespace, id, place)
-JOIN fencepost.run ON run.namespace = asked.namespace AND run.id = asked.id
+JOIN fencepost.run ON run.namespace = asked.namespace AND run.id = asked.id AND run.state <> 'continued'
 ORDER BY place;
 
 -- name: lock_line

@@ -4,7 +4,8 @@
 -- name: walk_runs
 -- The next runs by their number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
-    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at, takeovers
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at, takeovers,
+    resource, parent_step, turn
 FROM fencepost.run WHERE no > :after ORDER BY no LIMIT :limit;
 
 -- name: walk_steps
@@ -44,7 +45,7 @@ FROM fencepost.signal WHERE run > :after AND run <= :last ORDER BY run, no;
 -- name: walk_leases
 -- The leases under which these runs are owned, with the number of the run.
 SELECT run.no, lease.id, host, boot_id, pid, process_started, lease.state, taken_at, renewed_at, expires_at, closed_at,
-    margin
+    margin, carries
 FROM fencepost.run JOIN fencepost.lease ON lease.id = run.lease
 WHERE run.no > :after AND run.no <= :last ORDER BY run.no;
 

@@ -152,7 +152,9 @@ UPDATE run SET
     generation = generation + :raise_generation,
     version = version + 1,
     lease = CASE WHEN :keep_lease THEN lease END,
+    woken = CASE WHEN :keep_lease THEN woken ELSE 0 END,
     wake_at = CASE
+        WHEN NOT :keep_lease AND woken AND :to IN ('waiting', 'cancelling', 'compensating') THEN :at
         WHEN NOT :keep_lease
         AND (:to IN ('waiting', 'cancelling') OR (:to = 'compensating' AND :wake_at IS NULL)) AND EXISTS (
             SELECT 1 FROM signal JOIN step ON step.run = signal.run AND step.name = signal.name
@@ -170,6 +172,33 @@ UPDATE run SET
     changed_at = :at,
     ended_at = :ended_at
 WHERE no = :run AND state = :expected AND generation = :generation;
+
+-- name: start_child
+-- Insert a run that another one has asked for, in its namespace and for its principal; anybody may claim it.
+INSERT INTO run (
+    namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, wake_at,
+    parent, parent_step, created_at, changed_at
+) VALUES (
+    (SELECT namespace FROM run WHERE no = :run AND generation = :generation),
+    :id, :workflow, :workflow_version, (SELECT principal FROM run WHERE no = :run), :input, :fingerprint, 'ready',
+    coalesce((SELECT max(number) * 1048576 FROM epoch), 0), 0, :at, :run, :parent_step, :at, :at
+);
+
+-- name: next_turn
+-- Insert the next turn of a run that continues: its row begins with nothing but the new input.
+INSERT INTO run (
+    namespace, id, turn, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
+    wake_at, parent, parent_step, created_at, changed_at
+)
+SELECT namespace, id, turn + 1, workflow, workflow_version, principal, :input, fingerprint,
+    iif(:lease IS NULL, 'ready', 'running'), generation + 1, version + 1, :lease, iif(:lease IS NULL, :at, NULL),
+    parent, parent_step, :at, :at
+FROM run WHERE no = :run AND generation = :generation AND state = 'continued';
+
+-- name: pin_run
+-- Pin a run to another version of its workflow.
+UPDATE run SET workflow_version = :pinned
+WHERE no = :run AND workflow_version = :workflow_version AND state = :expected AND generation = :generation;
 
 -- name: observe
 -- Append an observation; it has no guard, since authority is fenced and evidence is not.

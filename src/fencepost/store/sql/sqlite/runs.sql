@@ -4,35 +4,35 @@
 -- Insert a run unless its id exists.
 INSERT INTO run (
     namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
-    wake_at, parent, created_at, changed_at, resource
+    wake_at, parent, parent_step, created_at, changed_at, resource
 ) VALUES (
     :namespace, :id, :workflow, :workflow_version, :principal, :input, :fingerprint,
     CASE WHEN :lease IS NULL THEN 'ready' ELSE 'running' END,
     coalesce((SELECT max(number) * 1048576 FROM epoch), 0) + (:lease IS NOT NULL), 0, :lease,
-    CASE WHEN :lease IS NULL THEN :wake_at END, :parent, :at, :at, :resource
-) ON CONFLICT (namespace, id) DO NOTHING;
+    CASE WHEN :lease IS NULL THEN :wake_at END, :parent, :parent_step, :at, :at, :resource
+) ON CONFLICT (namespace, id, turn) DO NOTHING;
 
 -- name: find_run
--- The run with this id.
+-- The run with this id: its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource
-FROM run WHERE namespace = :namespace AND id = :id;
+    takeovers, resource, parent_step, turn
+FROM run WHERE namespace = :namespace AND id = :id ORDER BY turn DESC LIMIT 1;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource
+    takeovers, resource, parent_step, turn
 FROM run WHERE no = :run;
 
 -- name: list_runs
--- A page of runs in any state, newest first.
+-- A page of runs in any state, newest first; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource
+    takeovers, resource, parent_step, turn
 FROM run
-WHERE namespace = :namespace AND no < :after
+WHERE namespace = :namespace AND no < :after AND state <> 'continued'
 AND (:workflow IS NULL OR workflow = :workflow)
 AND (:prefix IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
 ORDER BY no DESC LIMIT :limit;
@@ -41,12 +41,42 @@ ORDER BY no DESC LIMIT :limit;
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource
+    takeovers, resource, parent_step, turn
 FROM run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow IS NULL OR workflow = :workflow)
 AND (:prefix IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
 ORDER BY no DESC LIMIT :limit;
+
+-- name: children_of
+-- The runs that a run has started, in that order; of each its last turn.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers, resource, parent_step, turn
+FROM run WHERE parent = :run AND state <> 'continued' ORDER BY no;
+
+-- name: find_turn
+-- An earlier turn of a run.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers, resource, parent_step, turn
+FROM run WHERE namespace = :namespace AND id = :id AND turn = :turn;
+
+-- name: unknown_below
+-- The first operations that are unknown in a run's attached children, and in theirs.
+WITH RECURSIVE below (no, id) AS (
+    SELECT no, id FROM run WHERE parent = :run AND parent_step IS NOT NULL
+    UNION ALL
+    SELECT run.no, run.id FROM below JOIN run ON run.parent = below.no AND run.parent_step IS NOT NULL
+)
+SELECT below.id, step, item FROM below JOIN operation ON operation.run = below.no
+WHERE operation.state = 'unknown' ORDER BY below.no, step, item LIMIT 5;
+
+-- name: pinned_runs
+-- To which versions runs are pinned that a worker would take: how many, and the id of one of them.
+SELECT workflow, workflow_version, count(*), min(id) FROM run
+WHERE namespace = :namespace AND state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating')
+GROUP BY workflow, workflow_version ORDER BY workflow, workflow_version;
 
 -- name: due_runs
 -- Unowned runs whose time has come, the earliest first. One that keeps a place in line begins when it is the first.
@@ -96,7 +126,7 @@ ORDER BY no LIMIT 1;
 -- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
 UPDATE run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
-    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, changed_at = :now,
+    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, woken = 0, changed_at = :now,
     takeovers = :takeovers, answers = :answers
 WHERE no = :run AND generation = :generation AND state = :expected;
 
@@ -141,10 +171,11 @@ WHERE EXISTS (
 );
 
 -- name: signalled_runs
--- Runs of a lease for whose open wait a signal is kept, or whose cancel request has no recorded position yet.
+-- Runs of a lease for whose open wait a signal is kept, of which a child has ended, or whose cancel request has no
+-- recorded position yet.
 SELECT no FROM run
 WHERE lease = :lease AND (
-    EXISTS (
+    woken = 1 OR EXISTS (
         SELECT 1 FROM signal JOIN step ON step.run = signal.run AND step.name = signal.name
         WHERE signal.run = run.no AND signal.state = 'kept' AND step.kind = 'wait' AND step.state = 'open'
     )

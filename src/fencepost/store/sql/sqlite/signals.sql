@@ -20,7 +20,7 @@ FROM (
             WHERE step.run = run.no AND step.kind = 'wait' AND step.name = :name AND step.state = 'open'
         ) THEN :not_waiting
     END AS refusal
-    FROM run WHERE run.no = :run
+    FROM run WHERE run.no = :run AND run.state <> 'continued'
 ) AS asked
 WHERE true
 ON CONFLICT (run, id) DO NOTHING
@@ -30,6 +30,12 @@ RETURNING id;
 -- The signal of a run with this id.
 SELECT id, name, payload, state, sent_at, sender, fingerprint, reason, position, closed_at
 FROM signal WHERE run = :run AND id = :id;
+
+-- name: earlier_signal
+-- The signal with this id that an earlier turn of the run has applied or refused.
+SELECT signal.id, signal.name, payload, signal.state, sent_at, sender, signal.fingerprint, reason, position, closed_at
+FROM run JOIN signal ON signal.run = run.no
+WHERE run.namespace = :namespace AND run.id = :run_id AND run.turn < :turn AND signal.id = :id LIMIT 1;
 
 -- name: wake_run
 -- Let a run that waits be claimed now, for a signal that is kept.

@@ -39,6 +39,8 @@ CREATE TABLE fencepost.lease (
     expires_at bigint NOT NULL,
     closed_at bigint,
     margin bigint NOT NULL CHECK (margin >= 0),
+    -- Which workflows its process knows: a run of another one waits for a worker that is not there.
+    carries text NOT NULL DEFAULT '[]',
     CHECK ((state = 'live') = (closed_at IS NULL))
 ) WITH (fillfactor = 70);
 
@@ -58,13 +60,18 @@ CREATE TABLE fencepost.run (
     fingerprint text NOT NULL,
     state text COLLATE "C" NOT NULL CHECK (state IN (
         'ready', 'running', 'waiting', 'held', 'cancelling', 'compensating', 'succeeded', 'failed', 'cancelled',
-        'terminated', 'compensated', 'partly compensated', 'compensation failed'
+        'terminated', 'compensated', 'partly compensated', 'compensation failed', 'continued'
     )),
     generation bigint NOT NULL CHECK (generation >= 0),
     version bigint NOT NULL,
     lease text COLLATE "C" REFERENCES fencepost.lease (id),
     wake_at bigint,
     parent bigint REFERENCES fencepost.run (no),
+    -- The parent's position that waits for this run; NULL for a detached child.
+    parent_step text COLLATE "C",
+    turn bigint NOT NULL DEFAULT 0 CHECK (turn >= 0),
+    -- A child has ended while this run was owned: when it is given up, it is due at once.
+    woken bigint NOT NULL DEFAULT 0 CHECK (woken IN (0, 1)),
     result text,
     error text,
     hold text,
@@ -78,14 +85,20 @@ CREATE TABLE fencepost.run (
     answers bigint NOT NULL DEFAULT 0,
     -- What it keeps its place in line for: none begins before every earlier one of the same resource has ended.
     resource text COLLATE "C",
-    UNIQUE (namespace, id),
+    -- A turn of a run that continues as a new one is a row of its own; the last one is the run.
+    UNIQUE (namespace, id, turn),
+    -- Only a child has a place at which its parent waits for it.
+    CHECK (parent_step IS NULL OR parent IS NOT NULL),
+    -- What keeps a place in line is one effect, and goes on in no further turn.
+    CHECK (resource IS NULL OR (turn = 0 AND state <> 'continued')),
     CHECK (state <> 'running' OR lease IS NOT NULL),
     CHECK (lease IS NULL OR state IN ('running', 'cancelling', 'compensating')),
     CHECK (state <> 'ready' OR wake_at IS NOT NULL),
     CHECK (wake_at IS NULL OR state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating')),
     CHECK ((state = 'held') = (hold IS NOT NULL)),
     CHECK ((state IN (
-        'succeeded', 'failed', 'cancelled', 'terminated', 'compensated', 'partly compensated', 'compensation failed'
+        'succeeded', 'failed', 'cancelled', 'terminated', 'compensated', 'partly compensated', 'compensation failed',
+        'continued'
     )) = (ended_at IS NOT NULL)),
     CHECK (state <> 'succeeded' OR result IS NOT NULL),
     CHECK (state <> 'failed' OR error IS NOT NULL),
@@ -104,13 +117,43 @@ CREATE INDEX run_in_line ON fencepost.run (namespace, resource, no) WHERE resour
 -- A person lists runs by state, newest first.
 CREATE INDEX run_listed ON fencepost.run (namespace, state, no);
 
+-- A parent asks for its children; most runs have none.
+CREATE INDEX run_of_parent ON fencepost.run (parent) WHERE parent IS NOT NULL;
+
+-- A child's end wakes its parent, in the commit that ends it, whoever ends it: at once where nobody owns the parent, else
+-- when its owner gives it up. The parent is locked before it is read, so that one of the two sees what the other did;
+-- whoever ends children has locked it already, by number with all the others (`lock_run`, `lock_runs`).
+CREATE FUNCTION fencepost.wake_parent() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM no FROM fencepost.run WHERE no = new.parent FOR NO KEY UPDATE;
+    UPDATE fencepost.run SET
+        woken = (lease IS NOT NULL)::int,
+        wake_at = CASE
+            WHEN lease IS NULL AND state IN ('waiting', 'cancelling', 'compensating')
+                THEN least(coalesce(wake_at, new.ended_at), new.ended_at)
+            ELSE wake_at
+        END,
+        version = version + 1
+    WHERE no = new.parent AND ended_at IS NULL;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER run_wakes_parent AFTER UPDATE OF ended_at ON fencepost.run
+FOR EACH ROW WHEN (
+    new.parent_step IS NOT NULL AND new.ended_at IS NOT NULL AND old.ended_at IS NULL AND new.state <> 'continued'
+)
+EXECUTE FUNCTION fencepost.wake_parent();
+
 -- A recorded position of a run that is not an effect. `no` tells in which order they were opened.
 CREATE TABLE fencepost.step (
     no bigint GENERATED ALWAYS AS IDENTITY,
     run bigint NOT NULL REFERENCES fencepost.run (no),
     position text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL CHECK (
-        kind IN ('model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'cancel')
+        kind IN (
+            'model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'cancel', 'patch', 'progress'
+        )
     ),
     name text COLLATE "C" NOT NULL,
     fingerprint text NOT NULL,
@@ -310,8 +353,22 @@ END
 $$;
 
 CREATE TRIGGER signal_is_not_left AFTER UPDATE OF ended_at ON fencepost.run
-FOR EACH ROW WHEN (new.ended_at IS NOT NULL AND old.ended_at IS NULL)
+FOR EACH ROW WHEN (new.ended_at IS NOT NULL AND old.ended_at IS NULL AND new.state <> 'continued')
 EXECUTE FUNCTION fencepost.refuse_signals();
+
+-- What a turn has not taken is there for the next one.
+CREATE FUNCTION fencepost.carry_signals() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE fencepost.signal SET run = new.no
+    WHERE state = 'kept' AND run = (
+        SELECT no FROM fencepost.run WHERE namespace = new.namespace AND id = new.id AND turn = new.turn - 1
+    );
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER signal_is_carried AFTER INSERT ON fencepost.run
+FOR EACH ROW WHEN (new.turn > 0) EXECUTE FUNCTION fencepost.carry_signals();
 
 -- Ends a transaction in which a statement has changed fewer rows than it was given: the statements behind it, the
 -- commit among them, are on their way already.

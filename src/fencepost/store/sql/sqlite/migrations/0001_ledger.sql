@@ -34,6 +34,8 @@ CREATE TABLE lease (
     expires_at INTEGER NOT NULL,
     closed_at INTEGER,
     margin INTEGER NOT NULL CHECK (margin >= 0),
+    -- Which workflows its process knows: a run of another one waits for a worker that is not there.
+    carries TEXT NOT NULL DEFAULT '[]',
     CHECK ((state = 'live') = (closed_at IS NULL))
 ) STRICT, WITHOUT ROWID;
 
@@ -52,13 +54,18 @@ CREATE TABLE run (
     fingerprint TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN (
         'ready', 'running', 'waiting', 'held', 'cancelling', 'compensating', 'succeeded', 'failed', 'cancelled',
-        'terminated', 'compensated', 'partly compensated', 'compensation failed'
+        'terminated', 'compensated', 'partly compensated', 'compensation failed', 'continued'
     )),
     generation INTEGER NOT NULL CHECK (generation >= 0),
     version INTEGER NOT NULL,
     lease TEXT REFERENCES lease (id),
     wake_at INTEGER,
     parent INTEGER REFERENCES run (no),
+    -- The parent's position that waits for this run; NULL for a detached child.
+    parent_step TEXT,
+    turn INTEGER NOT NULL DEFAULT 0 CHECK (turn >= 0),
+    -- A child has ended while this run was owned: when it is given up, it is due at once.
+    woken INTEGER NOT NULL DEFAULT 0 CHECK (woken IN (0, 1)),
     result TEXT,
     error TEXT,
     hold TEXT,
@@ -72,14 +79,20 @@ CREATE TABLE run (
     answers INTEGER NOT NULL DEFAULT 0,
     -- What it keeps its place in line for: none begins before every earlier one of the same resource has ended.
     resource TEXT,
-    UNIQUE (namespace, id),
+    -- A turn of a run that continues as a new one is a row of its own; the last one is the run.
+    UNIQUE (namespace, id, turn),
+    -- Only a child has a place at which its parent waits for it.
+    CHECK (parent_step IS NULL OR parent IS NOT NULL),
+    -- What keeps a place in line is one effect, and goes on in no further turn.
+    CHECK (resource IS NULL OR (turn = 0 AND state <> 'continued')),
     CHECK (state <> 'running' OR lease IS NOT NULL),
     CHECK (lease IS NULL OR state IN ('running', 'cancelling', 'compensating')),
     CHECK (state <> 'ready' OR wake_at IS NOT NULL),
     CHECK (wake_at IS NULL OR state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating')),
     CHECK ((state = 'held') = (hold IS NOT NULL)),
     CHECK ((state IN (
-        'succeeded', 'failed', 'cancelled', 'terminated', 'compensated', 'partly compensated', 'compensation failed'
+        'succeeded', 'failed', 'cancelled', 'terminated', 'compensated', 'partly compensated', 'compensation failed',
+        'continued'
     )) = (ended_at IS NOT NULL)),
     CHECK (state <> 'succeeded' OR result IS NOT NULL),
     CHECK (state <> 'failed' OR error IS NOT NULL),
@@ -98,12 +111,33 @@ CREATE INDEX run_in_line ON run (namespace, resource, no) WHERE resource IS NOT 
 -- A person lists runs by state, newest first.
 CREATE INDEX run_listed ON run (namespace, state, no);
 
+-- A parent asks for its children; most runs have none.
+CREATE INDEX run_of_parent ON run (parent) WHERE parent IS NOT NULL;
+
+-- A child's end wakes its parent, in the commit that ends it, whoever ends it: at once where nobody owns the parent, else
+-- when its owner gives it up.
+CREATE TRIGGER run_wakes_parent AFTER UPDATE OF ended_at ON run
+WHEN new.parent_step IS NOT NULL AND new.ended_at IS NOT NULL AND old.ended_at IS NULL AND new.state <> 'continued'
+BEGIN
+    UPDATE run SET
+        woken = lease IS NOT NULL,
+        wake_at = CASE
+            WHEN lease IS NULL AND state IN ('waiting', 'cancelling', 'compensating')
+                THEN min(coalesce(wake_at, new.ended_at), new.ended_at)
+            ELSE wake_at
+        END,
+        version = version + 1
+    WHERE no = new.parent AND ended_at IS NULL;
+END;
+
 -- A recorded position of a run that is not an effect.
 CREATE TABLE step (
     run INTEGER NOT NULL REFERENCES run (no),
     position TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (
-        kind IN ('model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'cancel')
+        kind IN (
+            'model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'cancel', 'patch', 'progress'
+        )
     ),
     name TEXT NOT NULL,
     fingerprint TEXT NOT NULL,
@@ -266,10 +300,19 @@ CREATE INDEX signal_kept ON signal (run, name) WHERE state = 'kept';
 
 -- A run that ends takes no signal any more; also of those that its owner has not heard of, none is left without a word.
 CREATE TRIGGER signal_is_not_left AFTER UPDATE OF ended_at ON run
-WHEN new.ended_at IS NOT NULL AND old.ended_at IS NULL
+WHEN new.ended_at IS NOT NULL AND old.ended_at IS NULL AND new.state <> 'continued'
 BEGIN
     UPDATE signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at
     WHERE run = new.no AND state = 'kept';
+END;
+
+-- What a turn has not taken is there for the next one.
+CREATE TRIGGER signal_is_carried AFTER INSERT ON run WHEN new.turn > 0
+BEGIN
+    UPDATE signal SET run = new.no
+    WHERE state = 'kept' AND run = (
+        SELECT no FROM run WHERE namespace = new.namespace AND id = new.id AND turn = new.turn - 1
+    );
 END;
 
 -- Who did what, why, and what it changed; chained by hash to the row before.

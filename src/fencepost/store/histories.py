@@ -1,0 +1,45 @@
+"""Loads runs with everything that belongs to them: one list of tables, and one round trip for however many runs.
+
+What each column becomes is `rows`'s part; when a history is read, and under which lock, `verbs`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from fencepost.core.errors import RunNotFound
+from fencepost.core.records import History
+from fencepost.store import rows
+from fencepost.store.queries import Row
+from fencepost.store.statements import Statements
+
+_TABLES_OF_A_RUN = (
+    "load_run", "steps_of", "operations_of", "attempts_of", "observations_of", "signals_of", "children_of",
+)  # fmt: skip
+
+
+def load_one(reading: Statements, run: int) -> History:
+    """Everything of one run. Raises `RunNotFound` when none has this number."""
+    return load(reading, [run])[0]
+
+
+def load(reading: Statements, runs: Sequence[int]) -> list[History]:
+    """Everything of some runs, in their order and in one round trip; see `load_one`."""
+    found = iter(reading.execute_all([(name, {"run": run}) for run in runs for name in _TABLES_OF_A_RUN]))
+    return [_read(run, tuple(islice(found, len(_TABLES_OF_A_RUN)))) for run in runs]
+
+
+def _read(run: int, tables: tuple[list[Row], ...]) -> History:
+    found, steps, operations, attempts, observations, signals, children = tables
+    if not found:
+        raise RunNotFound(f"no run has number {run}", hint="look it up by its id", ids={"run": str(run)})
+    return rows.history(
+        found[0],
+        steps=steps,
+        operations=operations,
+        attempts=attempts,
+        observations=observations,
+        signals=signals,
+        children=children,
+    )
