@@ -38,7 +38,7 @@ from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.rehearsal import Rehearsal
-from fencepost.runtime.starting import Starts
+from fencepost.runtime.starting import Starts, begun_by
 from fencepost.runtime.taken import require_fit
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
@@ -210,6 +210,8 @@ class App:
     ) -> Handle[R]:
         """Start a run, or find the one that this id and input have started already.
 
+        One that the body of an async step starts is shown as a detached child of the step's run.
+
         Args:
             workflow: one of this app's workflows.
             *args: its arguments, and
@@ -239,7 +241,7 @@ class App:
             on_behalf_of,
             text,
             fingerprint,
-            None,
+            begun_by(self.host.overdue),
             self.host.lease.id if worker is not None else None,
             now,
             now,

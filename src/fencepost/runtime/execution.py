@@ -399,13 +399,15 @@ class Execution(Recording):
             self.stopped_at = at or getattr(error, "ids", {}).get("step", "")
 
     def notice(self) -> None:
-        """The ledger holds something new for this run: signals for its waits, or a cancel."""
+        """The ledger holds something new for this run: signals for its waits, children that have ended, or a cancel."""
+        if self.driver.closed:
+            return  # this life is over, and whoever goes on reads it all
         loaded = self.host.store.load(self.history.run.no)
         if loaded.run.state is not self.state:
             self.changed = True
             return
         self.positions.take(loaded)
-        mine = self._act(self._deliver_due())
+        mine = self._act(self._deliver_due()) if not self.is_over() else None
         if mine is not None:
             self._spawn(mine)
 

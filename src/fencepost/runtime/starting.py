@@ -13,6 +13,8 @@ from contextlib import suppress
 from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import FencepostError, RunInputMismatch, StoreBusy
 from fencepost.core.records import Run
+from fencepost.effects.overdue import Overdue
+from fencepost.runtime.performing import RunKeeper
 from fencepost.store.api import NewRun, Started
 from fencepost.store.journal import Journal
 from fencepost.store.ticket import Ticket
@@ -57,6 +59,13 @@ class Starts:
             "the same id: however often, it is one run",
             ids={"run": new.id},
         )
+
+
+def begun_by(overdue: Overdue) -> int | None:
+    """The run whose step's body asks for a start in this task, right now."""
+    attempting = overdue.body_in(asyncio.current_task())
+    keeper = None if attempting is None else attempting.site.keeper
+    return keeper.run if isinstance(keeper, RunKeeper) else None
 
 
 async def _begin_late(ticket: Ticket[Started], begin: Callable[[Run], None]) -> None:
