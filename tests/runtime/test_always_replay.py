@@ -26,9 +26,18 @@ from tests.runtime import (
     test_versions,
 )
 from tests.runtime.stage import hold, keyed, played, reaches, working
+from tests.scenarios import (
+    test_c16_signals_around_the_wait,
+    test_c18_errors_that_cannot_be_stored,
+    test_c19_code_that_changed,
+    test_c24_ended_by_hand,
+    test_c29_too_big,
+)
 
 MODULES: tuple[ModuleType, ...] = (
     test_cancel, test_children, test_compensation, test_continue, test_signals, test_together, test_versions,
+    test_c16_signals_around_the_wait, test_c18_errors_that_cannot_be_stored, test_c19_code_that_changed,
+    test_c24_ended_by_hand, test_c29_too_big,
 )  # fmt: skip
 
 

@@ -297,6 +297,30 @@ async def test_a_detached_child_goes_on_by_itself_and_is_listed_as_such(db: str)
         await reaches(app, "aside", RunState.SUCCEEDED)
 
 
+APPS: list[App] = []
+
+
+@compute()
+async def begin_elsewhere(call: Call) -> str:
+    return (await APPS[0].start(leaf, "elsewhere", id="elsewhere")).id
+
+
+@workflow()
+async def beginning(run: Run) -> str:
+    return await run.do(begin_elsewhere())
+
+
+@played
+async def test_a_run_that_a_step_starts_is_listed_as_a_detached_child(db: str) -> None:
+    async with working(db, leaf, beginning) as app:
+        APPS[:] = [app]
+        await (await app.start(beginning, id="parent")).result(within="20s")
+        [child] = app.store.children((await app.show("parent")).run.no)
+        assert (child.id, child.parent_step) == ("elsewhere", None)
+        alone = await app.start(leaf, "alone", id="alone")
+        assert (await app.show(alone.id)).run.parent is None
+
+
 @played
 async def test_an_id_that_another_run_has_holds_the_parent_before_anything_begins(db: str) -> None:
     async with working(db, leaf, same_id) as app:

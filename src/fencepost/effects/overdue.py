@@ -29,7 +29,7 @@ class Overdue:
 
     def __init__(self) -> None:
         self.grace = GRACE
-        self._bounded: set[Bounded] = set()
+        self._bounded: dict[asyncio.Task[Any] | None, Bounded] = {}  # a task runs one body at a time
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -42,20 +42,25 @@ class Overdue:
 
     def enter(self, one: Bounded) -> None:
         """Look after one more body."""
-        self._bounded.add(one)
+        self._bounded[one.task] = one
         if self._timer is None and self._loop is not None:
             self._timer = self._loop.call_later(LOOK_EVERY, self._look)
 
     def leave(self, one: Bounded) -> None:
         """The body has ended."""
-        self._bounded.discard(one)
+        self._bounded.pop(one.task, None)
+
+    def body_in(self, task: asyncio.Task[Any] | None) -> Attempting | None:
+        """The attempt whose body this task runs right now, if it runs one."""
+        one = self._bounded.get(task)
+        return None if one is None else one.attempting
 
     def _look(self) -> None:
         assert self._loop is not None, "only a loop's timer looks"
         now = self._loop.time()
-        for one in [one for one in self._bounded if one.until <= now]:
+        for one in [one for one in self._bounded.values() if one.until <= now]:
             if one.expire(now + self.grace):
-                self._bounded.discard(one)
+                self.leave(one)
         self._timer = self._loop.call_later(LOOK_EVERY, self._look) if self._bounded else None
 
 
@@ -65,24 +70,24 @@ class Bounded:
     A body that returns in spite of its cancel has returned: what it says is not thrown away for being late.
     """
 
-    __slots__ = ("_attempting", "_expired", "_overdue", "_task", "until")
+    __slots__ = ("_expired", "_overdue", "attempting", "task", "until")
 
     def __init__(self, overdue: Overdue, task: asyncio.Task[Any] | None, until: float, attempting: Attempting) -> None:
         self._overdue = overdue
         self._expired = False
-        self._task = task
-        self._attempting = attempting
+        self.task = task
+        self.attempting = attempting
         self.until = until
 
     def expire(self, until: float) -> bool:
         """Cancel the body, which then has time `until`; or report one that was cancelled before, and answer True."""
         if self._expired:
-            if self._attempting.ignored is not None:
-                self._attempting.ignored(self._attempting)
+            if self.attempting.ignored is not None:
+                self.attempting.ignored(self.attempting)
             return True
         self._expired, self.until = True, until
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
         return False
 
     def __enter__(self) -> Self:
@@ -96,6 +101,6 @@ class Bounded:
         if not self._expired:
             return
         # Our own cancel is taken back; one by somebody else at the same time is left standing.
-        others = self._task.uncancel() if self._task is not None else 0
+        others = self.task.uncancel() if self.task is not None else 0
         if others == 0 and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise TimeoutError("the attempt timeout is over") from error

@@ -37,7 +37,7 @@ from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.operators import Operators
 from fencepost.runtime.portal import Blocking
-from fencepost.runtime.starting import Starts
+from fencepost.runtime.starting import Starts, begun_by
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.api import NewRun, RunFilter
@@ -214,6 +214,8 @@ class App(Operators):
     ) -> Handle[R]:
         """Start a run, or find the one that this id and input have started already.
 
+        One that the body of an async step starts is shown as a detached child of the step's run.
+
         Args:
             workflow: one of this app's workflows.
             *args: its arguments, and
@@ -247,8 +249,8 @@ class App(Operators):
         now = store.now()
         lease = self.host.lease.id if worker is not None else None
         new = NewRun(
-            self.namespace, check_run_id(id), workflow.name, workflow.version, on_behalf_of, text, fingerprint, None,
-            lease, now, now, resource,
+            self.namespace, check_run_id(id), workflow.name, workflow.version, on_behalf_of, text, fingerprint,
+            begun_by(self.host.overdue), lease, now, now, resource,
         )  # fmt: skip
         if connection is not None:
             run = await self._starts.join(store, new, connection)

@@ -384,8 +384,8 @@ class Execution(Recording):
             self.stopped_at = at or getattr(error, "ids", {}).get("step", "")
 
     def notice(self, loaded: History) -> None:
-        """The ledger holds something new for this run: signals for its waits, or a cancel."""
-        if self._is_leaving:
+        """The ledger holds something new for this run: signals for its waits, children that have ended, or a cancel."""
+        if self._is_leaving or self.driver.closed:
             return  # whoever has the run next finds it
         if loaded.run.state is not self.state:
             self.changed = True

@@ -210,11 +210,11 @@ async def rest(execution: Execution, until: int) -> bool:
 class RunKeeper:
     """Makes what a body learns in mid-call an observation of its operation."""
 
-    __slots__ = ("_host", "_owner", "_run")
+    __slots__ = ("_host", "_owner", "run")
 
     def __init__(self, host: Host, run: int, owner: Owner) -> None:
         self._host = host
-        self._run = run
+        self.run = run
         self._owner = owner
 
     def note(self, operation: Operation, attempt: int, kind: str, evidence: str) -> Ticket[Answer]:
@@ -222,10 +222,10 @@ class RunKeeper:
         now = self._host.store.now()
         operation.observations.append(Observation(kind, None, evidence, now, attempt=attempt))
         seen = Observe(
-            self._run, operation.step, operation.item or "", attempt, kind, None, evidence, self._owner.lease,
+            self.run, operation.step, operation.item or "", attempt, kind, None, evidence, self._owner.lease,
             self._owner.generation, 1, None, now,
         )  # fmt: skip
-        return self._host.journal.submit(Group(self._run, self._owner.generation, [], [seen]))
+        return self._host.journal.submit(Group(self.run, self._owner.generation, [], [seen]))
 
 
 _NO_CONTRACT = Contract("a step that sends nothing")

@@ -16,7 +16,9 @@ from typing import Any
 from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import FencepostError, RunInputMismatch, StoreBusy
 from fencepost.core.records import Run
+from fencepost.effects.overdue import Overdue
 from fencepost.runtime.handle import NO_NUMBER
+from fencepost.runtime.performing import RunKeeper
 from fencepost.store.api import NewRun, Started, Store
 from fencepost.store.journal import Journal
 from fencepost.store.ticket import Ticket
@@ -78,6 +80,13 @@ class Starts:
             "or its server away; start it again with the same id: however often, it is one run",
             ids={"run": new.id},
         )
+
+
+def begun_by(overdue: Overdue) -> int | None:
+    """The run whose step's body asks for a start in this task, right now."""
+    attempting = overdue.body_in(asyncio.current_task())
+    keeper = None if attempting is None else attempting.site.keeper
+    return keeper.run if isinstance(keeper, RunKeeper) else None
 
 
 async def _begin_late(ticket: Ticket[Started], begin: Callable[[Run], None]) -> None:
