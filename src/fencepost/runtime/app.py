@@ -24,7 +24,7 @@ from fencepost.core.errors import (
 from fencepost.core.guarantee import Blank, blanks
 from fencepost.core.identity import check_name, check_run_id
 from fencepost.core.records import History, Run, Signal
-from fencepost.core.states import RunState
+from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.effects.declare import Effect
 from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
@@ -372,6 +372,8 @@ class App:
     async def _verb(self, verb: Callable[..., Run], run_id: str, **arguments: Any) -> Run:
         run = await self._find(run_id)
         done = await asyncio.to_thread(verb, self, run, **arguments)
+        if done.state in FINAL_RUN_STATES:
+            await asyncio.to_thread(signalling.audit_what_ends_have_refused, self.store)
         for worker in self._workers:
             worker.wake()
         return done

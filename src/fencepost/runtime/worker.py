@@ -11,7 +11,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from fencepost.core.duration import SECOND
@@ -32,6 +32,7 @@ from fencepost.runtime import guard
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
 from fencepost.runtime.lease import LeaseHolder, check_margin_beside
+from fencepost.runtime.signalling import audit_what_ends_have_refused
 from fencepost.runtime.unlived import hand_back, hold_for_error
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ PULSE = 0.05
 
 COLLECTOR_THRESHOLD = 10_000
 """New containers before the collector looks at the youngest ones; Python's own default is 700."""
+
+AUDITS_EVERY = 5 * SECOND
+"""Microseconds between two looks for signals that were refused without an audit row as their runs ended."""
 
 RUNS_MAX = 1_000
 """Runs that one worker lives at a time; one that waits costs a row, not a place."""
@@ -94,6 +98,7 @@ class Worker:
         """Whether the ledger has told of a change that was not looked at yet."""
         self._is_woken = False
         """Whether somebody has ended the last sleep."""
+        self._audits_at = 0
         self.claimed = 0
         self.abandoned: set[asyncio.Task[None]] = set()
         """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
@@ -160,6 +165,8 @@ class Worker:
                 execution.draining = True
             await self._until_all_are_left()
             self._changes.close()
+            with suppress(StoreUnavailable):
+                await self._ask(audit_what_ends_have_refused, self.host.store)
             await asyncio.to_thread(self.host.lease.end)
 
     def _begin_life(self) -> None:
@@ -177,6 +184,7 @@ class Worker:
             if self.host.lease.lost:
                 await self._new_life()
             pause = await self._claim()
+            await self._audit()
         except LeaseLost as error:
             self.host.lease.give_up(str(error))
             return
@@ -209,6 +217,12 @@ class Worker:
         due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
         # What is due already was not to be had: a second suspect waits for its place.
         return self._pause(due) or PULSE
+
+    async def _audit(self) -> None:
+        """Every few seconds: see to what the ends of runs have refused."""
+        if boot_now() >= self._audits_at:
+            self._audits_at = boot_now() + AUDITS_EVERY
+            await self._ask(audit_what_ends_have_refused, self.host.store)
 
     async def _ask(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the store: here, or on a thread where the answer takes a network's time, since the loop must go on."""
