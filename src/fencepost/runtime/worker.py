@@ -33,6 +33,7 @@ from fencepost.runtime import guard
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
 from fencepost.runtime.lease import LeaseHolder, check_margin_beside
+from fencepost.runtime.signalling import audit_what_ends_have_refused
 from fencepost.runtime.unlived import hand_back, hold_for_error
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ PULSE = 0.05
 
 COLLECTOR_THRESHOLD = 10_000
 """New containers before the collector looks at the youngest ones; Python's own default is 700."""
+
+AUDITS_EVERY = 5 * SECOND
+"""Microseconds between two looks for signals that were refused without an audit row as their runs ended."""
 
 RUNS_MAX = 1_000
 """Runs that one worker lives at a time; one that waits costs a row, not a place."""
@@ -98,6 +102,9 @@ class Worker:
         """Whether the ledger has told of a change that was not looked at yet."""
         self._is_woken = False
         """Whether somebody has ended the last sleep."""
+        self._audits_at = 0
+        self._runs_have_ended = True
+        """Whether signals may have been refused of which the audit has no row; at first, those of a worker that died."""
         self.claimed = 0
         self.abandoned: set[asyncio.Task[None]] = set()
         """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
@@ -164,6 +171,8 @@ class Worker:
                 execution.draining = True
             await self._until_all_are_left()
             self._changes.close()
+            with suppress(StoreUnavailable):
+                await self._ask(audit_what_ends_have_refused, self.host.store)
             await asyncio.to_thread(self.host.lease.end)
 
     def _begin_life(self) -> None:
@@ -181,6 +190,7 @@ class Worker:
             if self.host.lease.lost:
                 await self._new_life()
             pause = await self._claim()
+            await self._audit()
         except LeaseLost as error:
             self.host.lease.give_up(str(error))
             return
@@ -224,6 +234,13 @@ class Worker:
                 for first in range(0, len(claimed), LOADED_TOGETHER):
                     histories += store.load_all([run.no for run in claimed[first : first + LOADED_TOGETHER]])
         return list(zip_longest(claimed, histories))
+
+    async def _audit(self) -> None:
+        """Every few seconds in which runs have ended here: see to what their ends have refused."""
+        if self._runs_have_ended and boot_now() >= self._audits_at:
+            self._audits_at = boot_now() + AUDITS_EVERY
+            self._runs_have_ended = False
+            await self._ask(audit_what_ends_have_refused, self.host.store)
 
     async def _ask(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the store: here, or on a thread where the answer takes a network's time, since the loop must go on."""
@@ -368,6 +385,7 @@ class Worker:
             if self._life_of.get(run.no) is asyncio.current_task():
                 del self._life_of[run.no]
             self.host.watchers.run_left(run.no, left)
+            self._runs_have_ended = True
             if was_full or left is None or left.state not in FINAL_RUN_STATES or left.resource is not None:
                 self._woken.set()  # the last: the next in its line may begin
 

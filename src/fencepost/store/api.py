@@ -216,6 +216,12 @@ class Store(Protocol):
         same commit. Raises `RunNotFound`.
         """
 
+    def audit_left(self, audit: Audited) -> int:
+        """Append the audit rows of some signals that the ends of their runs have refused; how many there were.
+
+        A run may end before its owner has heard of a signal, which is refused in the same write, without a row.
+        """
+
     def signalled(self, lease: str) -> list[int]:
         """Runs owned by this lease to look at: a kept signal for an open wait, or a cancel that is not recorded yet.
 

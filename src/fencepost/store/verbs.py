@@ -38,6 +38,7 @@ Body = Callable[[Any], tuple[Result, Sequence[Move]]]
 """What writes through the database's own connection, and returns its value and the moves that record it."""
 
 _NO_ROW_HAS_THIS_NUMBER = 2**63 - 1
+_AUDITED_AT_ONCE = 100
 _SIGNAL_FIELDS = tuple(field.name for field in fields(Signal))
 
 
@@ -357,6 +358,22 @@ class Verbs(ABC):
             if written is not None:
                 self._append(work, written)
             return stored
+
+    @whole
+    def audit_left(self, audit: Audited) -> int:
+        """See `Store.audit_left`."""
+        if not self._read("unaudited_signals", limit=1):
+            return 0
+        with self._writing() as work:
+            work.lock("lock_audit")
+            left = work.execute("unaudited_signals", limit=_AUDITED_AT_ONCE)
+            for run, *row in left:
+                signal = rows.signal(tuple(row))
+                written = audit(rows.run(work.execute("load_run", run=run)[0]), signal)
+                if written is not None:
+                    self._append(work, written)
+                work.change("note_audited", run=run, id=signal.id)
+            return len(left)
 
     @whole
     def signalled(self, lease: str) -> list[int]:

@@ -258,11 +258,17 @@ CREATE TABLE fencepost.signal (
     position text COLLATE "C",
     sent_at bigint NOT NULL,
     closed_at bigint,
+    audited bigint NOT NULL DEFAULT 1 CHECK (audited IN (0, 1)),
     PRIMARY KEY (run, id),
     CHECK ((state = 'kept') = (closed_at IS NULL)),
     CHECK (state <> 'applied' OR position IS NOT NULL),
-    CHECK (state <> 'refused' OR reason IS NOT NULL)
+    CHECK (state <> 'refused' OR reason IS NOT NULL),
+    -- Only what was refused as its run ended waits for its audit row.
+    CHECK (audited = 1 OR state = 'refused')
 ) WITH (fillfactor = 80);
+
+-- What a run's end has refused is audited soon after; nearly always there is nothing of the kind.
+CREATE INDEX signal_unaudited ON fencepost.signal (run) WHERE audited = 0;
 
 -- A run that begins to wait asks for what was kept; the signals of the past are not looked at.
 CREATE INDEX signal_kept ON fencepost.signal (run, name) WHERE state = 'kept';
@@ -301,9 +307,10 @@ CREATE TRIGGER audit_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON fencepost.au
 FOR EACH STATEMENT EXECUTE FUNCTION fencepost.refuse_change();
 
 -- A run that ends takes no signal any more; also of those that its owner has not heard of, none is left without a word.
+-- A trigger cannot chain an audit row, so it leaves that to `audit_left`.
 CREATE FUNCTION fencepost.refuse_signals() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE fencepost.signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at
+    UPDATE fencepost.signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at, audited = 0
     WHERE run = new.no AND state = 'kept';
     RETURN NULL;
 END

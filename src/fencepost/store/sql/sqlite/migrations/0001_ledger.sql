@@ -255,20 +255,27 @@ CREATE TABLE signal (
     position TEXT,
     sent_at INTEGER NOT NULL,
     closed_at INTEGER,
+    audited INTEGER NOT NULL DEFAULT 1 CHECK (audited IN (0, 1)),
     PRIMARY KEY (run, id),
     CHECK ((state = 'kept') = (closed_at IS NULL)),
     CHECK (state <> 'applied' OR position IS NOT NULL),
-    CHECK (state <> 'refused' OR reason IS NOT NULL)
+    CHECK (state <> 'refused' OR reason IS NOT NULL),
+    -- Only what was refused as its run ended waits for its audit row.
+    CHECK (audited = 1 OR state = 'refused')
 ) STRICT;
+
+-- What a run's end has refused is audited soon after; nearly always there is nothing of the kind.
+CREATE INDEX signal_unaudited ON signal (run) WHERE audited = 0;
 
 -- A run that begins to wait asks for what was kept; the signals of the past are not looked at.
 CREATE INDEX signal_kept ON signal (run, name) WHERE state = 'kept';
 
 -- A run that ends takes no signal any more; also of those that its owner has not heard of, none is left without a word.
+-- A trigger cannot chain an audit row, so it leaves that to `audit_left`.
 CREATE TRIGGER signal_is_not_left AFTER UPDATE OF ended_at ON run
 WHEN new.ended_at IS NOT NULL AND old.ended_at IS NULL
 BEGIN
-    UPDATE signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at
+    UPDATE signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at, audited = 0
     WHERE run = new.no AND state = 'kept';
 END;
 
