@@ -18,7 +18,7 @@ from fencepost.core.duration import spelled
 GROUPS: dict[str, tuple[str, ...]] = {
     "Declare": (
         *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Fenced", "Retry"),
-        *("Stands", "Allowed", "Refused"),
+        *("Stands", "Allowed", "Refused", "Layer"),
     ),
     "Run": ("App", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "CompensationReport"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
