@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json as jsonlib
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import httpcore2
@@ -23,6 +23,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import REQUEST
 from fencepost.core.retry import retry_after
 from fencepost.core.states import Outcome
+from fencepost.effects.exchange import SendFacts
 from fencepost.effects.judge import is_in_progress, is_replayed
 from fencepost.effects.promises import KeyArgument, KeyHeader
 from fencepost.effects.transport import Headers, Params, RawReply, is_write, outcome_of_failure
@@ -90,11 +91,11 @@ class Prepared:
 class Rules:
     """What may be sent within one attempt, and what its reply means."""
 
-    __slots__ = ("_attempting", "_bytes_before", "_written")
+    __slots__ = ("_attempting", "_reads", "_written")
 
     def __init__(self, attempting: Attempting) -> None:
         self._attempting = attempting
-        self._bytes_before = 0
+        self._reads: SendFacts | None = None  # their own: a read is no send of the effect, and proves nothing of it
         self._written: str | None = None
 
     def prepare(
@@ -179,7 +180,6 @@ class Rules:
         """The arguments of a door's request; a write counts as one that may have left from here on."""
         if prepared.is_write:
             self._attempting.leaves()
-            self._bytes_before = self._attempting.facts.bytes_out
         return {
             "method": prepared.method,
             "url": prepared.url,
@@ -187,8 +187,15 @@ class Rules:
             "headers": prepared.headers,
             "params": prepared.params,
             "content": prepared.content,
-            "facts": self._attempting.facts,
+            "facts": self._facts(prepared),
         }
+
+    def _facts(self, prepared: Prepared) -> SendFacts:
+        if prepared.is_write:
+            return self._attempting.facts
+        if self._reads is None:
+            self._reads = SendFacts()
+        return self._reads
 
     def receive(self, prepared: Prepared, raw: RawReply) -> Reply:
         """The reply, or the typed error that it amounts to; what it proves is noted for the attempt."""
@@ -216,13 +223,10 @@ class Rules:
     def failed(self, prepared: Prepared, error: Exception) -> Exception:
         """What to raise for a request that brought no reply."""
         attempting = self._attempting
+        failure = outcome_of_failure(self._facts(prepared), error)
         if not prepared.is_write:
-            why = outcome_of_failure(attempting.facts, error).why
-            return error if isinstance(error, StepError) or _is_fault(error) else Transient(why, hint="ask again later")
-        # Reads of the body before this write left bytes of their own.
-        failure = outcome_of_failure(
-            replace(attempting.facts, bytes_out=attempting.facts.bytes_out - self._bytes_before), error
-        )
+            whole = isinstance(error, StepError) or _is_fault(error)
+            return error if whole else Transient(failure.why, hint="ask again later")
         attempting.note_failure(failure.says, failure.why)
         if failure.says == "nothing left":
             attempting.left -= 1

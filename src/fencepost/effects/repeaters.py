@@ -7,10 +7,12 @@ seen here: its user declares it as a `Layer`. Multiplying them out is `layers`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +40,19 @@ def layers_in(client: Any) -> list[Layer]:
     Clients inside of clients are looked into. What cannot be read counts as nothing: a client whose inside looks
     otherwise than it did when this was written is not accused.
     """
-    look = _look(type(client))
+    look = nearest(type(client), _LOOKS)
     try:
         return [] if look is None else [layer for layer in look(client) if layer.sends != 1]
     except Exception:  # noqa: BLE001 - another version of the library keeps its settings elsewhere
         return []
 
 
-def _look(kind: type) -> Callable[[Any], Iterator[Layer]] | None:
-    """How to look into a client of this class: by the nearest of its classes that is known."""
+def nearest(kind: type, table: Mapping[str, T]) -> T | None:
+    """What the table has for the nearest of the classes of `kind`, written "package.Class"; None if for none."""
     for each in kind.__mro__:
-        look = _LOOKS.get(f"{str(each.__module__).partition('.')[0]}.{each.__name__}")
-        if look is not None:
-            return look
+        found = table.get(f"{str(each.__module__).partition('.')[0]}.{each.__name__}")
+        if found is not None:
+            return found
     return None
 
 

@@ -124,6 +124,8 @@ def failed(attempting: Attempting, error: BaseException) -> Sent:
     evidence = dict(attempting.evidence or {"kind": "raised"})
     record = error_record(error)
     evidence["error"] = {"class": record.class_name, "message": record.message[:500]}
+    if attempting.sends is not None and attempting.sends > 1:
+        evidence["sends"] = attempting.sends  # an attempt that stays unresolved has no other place for it
     return Sent(
         canonical(evidence),
         error=error,
