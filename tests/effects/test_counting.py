@@ -22,42 +22,16 @@ from fencepost.effects.counting import counting
 from fencepost.effects.declare import effect
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
-from tests.effects.peer import peer, read_request
+from tests.effects.scripted import LOST, scripted, status
 from tests.runtime.stage import working
 
 ONCE = Retry(attempts=1, within="1m")
 
 
-class Target:
-    """Answers one request after the other from a list (an empty answer: it hangs up), and counts them."""
-
-    def __init__(self, it):
-        self.url = it.url
-        self.answers = []
-        self.requests = 0
-        self._lock = threading.Lock()
-        it.serve(self._answer)
-
-    def _answer(self, connection):
-        while read_request(connection):
-            with self._lock:
-                self.requests += 1
-                text = self.answers.pop(0)
-            if not text:
-                connection.close()
-                return
-            connection.sendall(text)
-
-
-def status(line: str, *headers: str) -> bytes:
-    head = "".join(f"{header}\r\n" for header in headers)
-    return f"HTTP/1.1 {line}\r\n{head}content-length: 2\r\n\r\n{{}}".encode()
-
-
 @pytest.fixture
 def target():
-    with peer(holds=65536) as it:
-        yield Target(it)
+    with scripted() as it:
+        yield it
 
 
 def queue(url: str, attempts: int):
@@ -114,14 +88,14 @@ def performed(tmp_path, body, raises=RunHeld):
 def test_each_try_that_reaches_the_target_is_counted_and_the_run_says_who_retries(name, tmp_path, target):
     make, send = CLIENTS[name]
     client = make(target.url, 3)
-    target.answers = [status("500 Oops"), b"", status("200 Ok")]
+    target.answers = [status("500 Oops"), LOST, status("200 Ok")]
 
     def body(call: SyncCall) -> None:
         with call.sending(client=client):
             send(client, target.url)
 
     sends, state, screen = performed(tmp_path, body, raises=None)
-    assert (sends, target.requests, state) == (3, 3, OperationState.SUCCEEDED)
+    assert (sends, len(target.requests), state) == (3, 3, OperationState.SUCCEEDED)
     assert "3 sent: a second layer retries" in screen
 
 
@@ -129,14 +103,14 @@ def test_each_try_that_reaches_the_target_is_counted_and_the_run_says_who_retrie
 def test_a_refusal_of_the_last_try_proves_nothing_of_the_first(name, tmp_path, target):
     make, send = CLIENTS[name]
     client = make(target.url, 2)
-    target.answers = [b"", status("400 Bad")]
+    target.answers = [LOST, status("400 Bad")]
 
     def body(call: SyncCall) -> None:
         with call.sending(client=client):
             send(client, target.url)
 
     sends, state, _ = performed(tmp_path, body)
-    assert (sends, target.requests, state) == (2, 2, OperationState.UNKNOWN)
+    assert (sends, len(target.requests), state) == (2, 2, OperationState.UNKNOWN)
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -150,13 +124,13 @@ def test_a_client_that_sends_once_is_proved_refused(name, tmp_path, target):
             send(client, target.url)
 
     sends, state, screen = performed(tmp_path, body, raises=RunFailed)
-    assert (sends, target.requests, state) == (1, 1, OperationState.FAILED)
+    assert (sends, len(target.requests), state) == (1, 1, OperationState.FAILED)
     assert "second layer" not in screen
 
 
 def test_a_loop_of_the_body_itself_is_a_second_layer_too(tmp_path, target):
     """Refused for good at last; and what became of the first request, nobody knows."""
-    target.answers = [b"", status("400 Bad")]
+    target.answers = [LOST, status("400 Bad")]
 
     async def body(call: Call) -> None:
         async with httpx2.AsyncClient(trust_env=False) as client:
@@ -168,7 +142,7 @@ def test_a_loop_of_the_body_itself_is_a_second_layer_too(tmp_path, target):
                         continue
 
     sends, state, screen = performed(tmp_path, body)
-    assert (sends, target.requests, state) == (2, 2, OperationState.UNKNOWN)
+    assert (sends, len(target.requests), state) == (2, 2, OperationState.UNKNOWN)
     assert "2 sent: a second layer retries" in screen
 
 
@@ -193,7 +167,7 @@ def test_a_read_before_the_write_is_no_send_of_the_effect(tmp_path, target):
         await call.http.post(target.url, json={})
 
     sends, _, screen = performed(tmp_path, body, raises=None)
-    assert (sends, target.requests) == (1, 2)
+    assert (sends, len(target.requests)) == (1, 2)
     assert "second layer" not in screen
 
 
@@ -241,4 +215,4 @@ def test_openai_and_anthropic_where_installed(name, target):
     with counting(client, lambda: told.append(1)) as countable, pytest.raises(sdk.InternalServerError):
         client.post("/v1/x", body={}, cast_to=object)
     assert countable
-    assert (len(told), target.requests) == (3, 3)
+    assert (len(told), len(target.requests)) == (3, 3)
