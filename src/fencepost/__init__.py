@@ -59,6 +59,7 @@ from fencepost.effects.outside import Target
 from fencepost.effects.policy import Allowed, Refused
 from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
 from fencepost.effects.question import Answerer, MalformedAnswer, Question
+from fencepost.effects.repeaters import Layer
 from fencepost.effects.rules import Rule, RuleBased
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime.app import App
@@ -110,6 +111,7 @@ __all__ = [
     "InputOutputInWorkflow",
     "KeyArgument",
     "KeyHeader",
+    "Layer",
     "LeaseLost",
     "Ledger",
     "LedgerWentBack",

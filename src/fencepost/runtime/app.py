@@ -28,6 +28,7 @@ from fencepost.core.identity import check_name, check_run_id
 from fencepost.core.records import History, Run, Signal
 from fencepost.core.states import RunState
 from fencepost.effects.declare import Effect
+from fencepost.effects.layers import Stack, say_layers, stacks_of
 from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
 from fencepost.effects.transport import DoorOptions
@@ -65,6 +66,9 @@ class App(Operators):
         lease: how long a worker's claim lasts without renewal; others take over one `margin` later.
         margin: a send starts only while more than this is left of the lease.
         patience: how long a start, signal or verb waits while another process keeps the ledger's write lock.
+        clients: through which every effect sends; name those of one effect there. A `Layer` stands for what cannot be
+            seen, such as a tool server's retries.
+        strict: refuse to open the ledger while a layer under a step retries by itself; otherwise it is warned about.
     """
 
     def __init__(
@@ -79,12 +83,16 @@ class App(Operators):
         margin: str | timedelta = "2s",
         patience: str | timedelta = "10s",
         options: DoorOptions | None = None,
+        clients: Iterable[Any] = (),
+        strict: bool = False,
     ) -> None:
         self.url = url
         self.namespace = check_name(namespace, what="namespace")
         self._host: Host | None = None
         self._opening = threading.Lock()
         self._closed = False
+        self.clients = tuple(clients)
+        self.strict = strict
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
         for declared in workflows:
             self.register(declared)
@@ -128,12 +136,16 @@ class App(Operators):
         """What the contracts of the effects leave open; nothing starts while there is any."""
         return [blank for effect in self.effects() for blank in blanks(effect.contract)]
 
+    def stacks(self) -> list[Stack]:
+        """The steps under which another layer retries by itself, each with how often that may send."""
+        return stacks_of((step for declared in self.workflows.values() for step in declared.steps), self.clients)
+
     @property
     def host(self) -> Host:
         """The opened ledger with its surroundings.
 
         Raises:
-            DeclarationError: an effect's contract has a blank.
+            DeclarationError: an effect's contract has a blank; of a strict app also: a second layer retries.
             ForeignDatabase, StoreUnavailable: the ledger cannot be used; the hint says why.
             Misuse: the app is closed.
         """
@@ -170,6 +182,7 @@ class App(Operators):
                 "; ".join(f"effect {blank.effect}: {blank.kind}" for blank in found),
                 hint="; ".join(sorted({blank.mend for blank in found})),
             )
+        say_layers(self.stacks(), strict=self.strict)
 
     @property
     def store(self) -> Store:
