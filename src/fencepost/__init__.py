@@ -63,6 +63,7 @@ from fencepost.runtime.handle import Handle
 from fencepost.runtime.ledger import Ledger
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
 from fencepost.runtime.run import Run
+from fencepost.runtime.schedule import Schedule
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow, workflow
 
@@ -127,6 +128,7 @@ __all__ = [
     "RunNotFound",
     "RunState",
     "RunTerminated",
+    "Schedule",
     "Stands",
     "Step",
     "StepError",

@@ -11,7 +11,19 @@ from typing import Annotated, Any
 
 import typer
 
-from fencepost.cli import acting, contract, copying, demonstrating, doctor, exits, looking, restoring, terminal, working
+from fencepost.cli import (
+    acting,
+    contract,
+    copying,
+    demonstrating,
+    doctor,
+    exits,
+    looking,
+    restoring,
+    scheduling,
+    terminal,
+    working,
+)
 from fencepost.cli.exits import Exit
 
 # `\b` keeps the lines of the paragraph that follows as they are.
@@ -49,13 +61,18 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     acting.settle,
     acting.compensate,
     acting.terminate,
+    scheduling.schedules,
+    scheduling.pause_schedule,
+    scheduling.unpause_schedule,
+    scheduling.fire_schedule,
+    scheduling.remove_schedule,
     contract.contract,
     doctor.doctor,
     restoring.restored,
     copying.copy,
     demonstrating.demo,
 )
-"""The commands in the order of `--help`, under their functions' names."""
+"""The commands in the order of `--help`, under their functions' names, with hyphens."""
 
 
 def commands() -> typer.Typer:

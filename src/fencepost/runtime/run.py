@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from fencepost.core.duration import SECOND, microseconds
 from fencepost.core.errors import CompensationIncomplete, ErrorRecord, Misuse, StepFailed, WaitExpired
 from fencepost.core.identity import canonical, check_name, digest_text
+from fencepost.core.schedule import instant_in
 from fencepost.effects.declare import Bound
 from fencepost.effects.values import Door
 from fencepost.runtime.report import CompensationReport
@@ -72,6 +73,15 @@ class Run:
     def principal(self) -> str | None:
         """On whose behalf the run acts."""
         return self._principal
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        """The instant for which a schedule has started the run, in the schedule's zone; None if none has.
+
+        What a nightly report reports on is taken from here, not from a clock: a run that was caught up stands for its
+        own night.
+        """
+        return instant_in(self.id)
 
     def do(self, bound: Bound[R], *, item: str | None = None) -> Awaitable[R]:
         """Perform a step and return its result.
