@@ -20,7 +20,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Fenced", "Retry"),
         *("Stands", "Allowed", "Refused"),
     ),
-    "Run": ("App", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "CompensationReport"),
+    "Run": ("App", "Schedule", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "CompensationReport"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
     "Answers of a look-up": ("Found", "Absent", "Inconclusive", "Conflicting"),
     "Models": ("Endpoint", "RuleBased", "Rule", "Answerer", "Question"),

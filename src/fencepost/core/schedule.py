@@ -153,7 +153,7 @@ def fire(plan: Plan, now: int, after: After) -> Firing:
         waits = len(chosen) > first
         next_at = chosen[first] if waits else next_at
         chosen = chosen[:first]
-    before = {"run": plan.last_run_id, "state": plan.last_run_state} if plan.is_busy else {}
+    before = {"run": plan.last_run_id, "state": str(plan.last_run_state)} if plan.is_busy else {}
     note = plan.note if why is None else noted("passed", now, why=why, passed=passed, **before)
     if waits and plan.is_busy:
         note = noted("waits", now, **before)
@@ -245,8 +245,6 @@ def redeclared(plan: Plan, declared: Declared, *, lease: str, began_at: int, now
     if plan.is_declarer_live and plan.declared_at > began_at:
         return plan
     renamed = declared.name not in plan.names()
-    if plan.definition == declared.definition and not renamed and plan.is_declarer_live:
-        return plan
     by = replace(
         plan,
         name=declared.name if renamed else plan.name,
