@@ -184,6 +184,16 @@ def test_another_policy_or_input_moves_no_instant():
     assert (found.next_at, found.definition.overlap, found.note) == (NOON, "skip", None)
 
 
+def test_what_lies_ahead_is_found_anew_since_the_rules_of_a_zone_change():
+    ahead = plan(next_at=NOW + 3 * HOUR)
+    assert declared_by(ahead, Declared("nightly", HOURLY, NOW + 2 * HOUR)).next_at == NOW + 2 * HOUR
+
+
+def test_but_never_what_was_started_already():
+    started = replace(plan(next_at=NOW + 3 * HOUR), last_at=NOW + 2 * HOUR, last_run=7)
+    assert declared_by(started, Declared("nightly", HOURLY, NOW + 2 * HOUR)).next_at == NOW + 3 * HOUR
+
+
 def test_an_old_worker_does_not_take_back_what_a_newer_one_has_declared_while_that_lives():
     newer = replace(plan(), declared_at=NOON + HOUR, is_declarer_live=True)
     assert declared_by(newer, LATER, began_at=NOON) == newer

@@ -16,7 +16,7 @@ from fencepost.effects.outside import Target
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime import verbs
 from fencepost.runtime.app import App
-from tests.processes import control, lethal, stories, workflows
+from tests.processes import control, lethal, stories, ticks, workflows
 
 KILL_AT = "FENCEPOST_TEST_KILL_AT"
 POINTS = "FENCEPOST_TEST_POINTS"
@@ -59,7 +59,8 @@ def make_app(told: dict, probe: Probe | None = None) -> App:
     """The app of a child, and of the harness that reads its ledger."""
     app = App(
         told["ledger"],
-        workflows=[*workflows.WORKFLOWS, *stories.WORKFLOWS, *lethal.WORKFLOWS],
+        workflows=[*workflows.WORKFLOWS, *stories.WORKFLOWS, *lethal.WORKFLOWS, ticks.tick],
+        schedules=map(ticks.minutely, told["schedules"]),
         targets={"tasks": Target(told["tasks"]), "books": Target(told["books"])},
         model=CountingModel(Path(told["questions"])),
         lease=told["lease"],

@@ -257,7 +257,9 @@ def redeclared(plan: Plan, declared: Declared, *, lease: str, began_at: int, now
     if renamed:
         by = replace(by, note=noted("renamed", now, name=plan.name))
     if plan.definition.times == declared.definition.times:
-        return by
+        # What lies ahead was found under the zone's rules of then, which governments change.
+        is_ahead = plan.next_at > now and declared.next_at > (plan.last_at or 0)
+        return replace(by, next_at=declared.next_at) if is_ahead else by
     was = " ".join(plan.definition.times)
     return replace(by, next_at=declared.next_at, waits=False, note=noted("times changed", now, was=was))
 
