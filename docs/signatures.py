@@ -20,7 +20,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Fenced", "Retry"),
         *("Stands", "Allowed", "Refused", "Right", "Layer"),
     ),
-    "Run": ("App", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "CompensationReport", "Approval"),
+    "Run": (
+        *("App", "Schedule", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "CompensationReport"),
+        "Approval",
+    ),
     "Look after a ledger": ("Selection", "Anchor"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
     "Answers of a look-up": ("Found", "Absent", "Inconclusive", "Conflicting"),

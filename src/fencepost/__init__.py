@@ -68,6 +68,7 @@ from fencepost.runtime.handle import Handle
 from fencepost.runtime.ledger import Ledger
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
 from fencepost.runtime.run import Run
+from fencepost.runtime.schedule import Schedule
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow, workflow
 from fencepost.store.chain import Anchor
@@ -139,6 +140,7 @@ __all__ = [
     "RunNotFound",
     "RunState",
     "RunTerminated",
+    "Schedule",
     "Selection",
     "Stands",
     "Step",

@@ -134,6 +134,7 @@ class Stage:
             "control": self._control,
             "working": True,
             "at_once": False,
+            "schedules": [],
             "starts": [],
             "verbs": [],
             "signals": [],

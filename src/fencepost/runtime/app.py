@@ -38,6 +38,8 @@ from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.operators import Operators
 from fencepost.runtime.portal import Blocking
+from fencepost.runtime.schedule import Schedule
+from fencepost.runtime.schedules import Schedules
 from fencepost.runtime.starting import Starts
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
@@ -60,6 +62,7 @@ class App(Operators):
     Args:
         url: of the ledger: `sqlite:///file.db`, a path, or `postgresql://host/database`.
         workflows: those that this process can start and work on.
+        schedules: what this process's workers start at which times.
         targets: the outside systems by the name under which effects declare them.
         model: the endpoint of model steps; from the environment, or local rules, if not given.
         namespace: keeps runs, keys and operators of several users of one ledger apart.
@@ -76,6 +79,7 @@ class App(Operators):
         url: str,
         *,
         workflows: Iterable[Workflow[..., Any]],
+        schedules: Iterable[Schedule] = (),
         targets: Mapping[str, Target] | None = None,
         model: Source | None = None,
         namespace: str = "default",
@@ -96,6 +100,7 @@ class App(Operators):
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
         for declared in workflows:
             self.register(declared)
+        self.schedules = Schedules(self, schedules)
         self.outside = Outside(dict(targets or {}), configured(model, os.environ), options or DoorOptions())
         self._lease_length = microseconds(lease, what="lease")
         self._margin = microseconds(margin, what="margin")
@@ -169,6 +174,7 @@ class App(Operators):
             outside=self.outside,
             executor=ThreadPoolExecutor(THREADS_MAX, "fencepost-step"),
             workflows=self.workflows,
+            schedules=self.schedules.declared,
             watchers=self._watchers,
         )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from fencepost.core.duration import SECOND, microseconds
 from fencepost.core.errors import ApprovalRefused, CompensationIncomplete, ErrorRecord, Misuse, StepFailed, WaitExpired
 from fencepost.core.identity import check_name
+from fencepost.core.schedule import instant_in
 from fencepost.effects.declare import Bound, Step
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.waiting import Granted, approved, wait_spec
@@ -47,6 +48,15 @@ class Run:
     def principal(self) -> str | None:
         """On whose behalf the run acts."""
         return self._principal
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        """The instant for which a schedule has started the run, in the schedule's zone; None if none has.
+
+        What a nightly report reports on is taken from here, not from a clock: a run that was caught up stands for its
+        own night.
+        """
+        return instant_in(self.id)
 
     def do(self, bound: Bound[R], *, item: str | None = None, approval: Approval | None = None) -> Awaitable[R]:
         """Perform a step and return its result.

@@ -32,6 +32,7 @@ from fencepost.effects.deadline import boot_now
 from fencepost.runtime import guard
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
+from fencepost.runtime.firing import Firings
 from fencepost.runtime.lease import LeaseHolder, check_margin_beside
 from fencepost.runtime.signalling import audit_what_ends_have_refused
 from fencepost.runtime.unlived import hand_back, hold_for_error
@@ -95,6 +96,7 @@ class Worker:
         self._lives: dict[int, Execution] = {}
         self._life_of: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._firings = Firings(host)
         self._suspects: set[int] = set()
         """Runs lived here that may have brought their last workers down."""
         self._changes: Changes = host.store.changes(self._hear)
@@ -104,7 +106,7 @@ class Worker:
         """Whether somebody has ended the last sleep."""
         self._audits_at = 0
         self._runs_have_ended = True
-        """Whether signals may have been refused of which the audit has no row; at first, those of a worker that died."""
+        """Whether signals may have been refused that the audit has no row of; at first, those of a worker that died."""
         self.claimed = 0
         self.abandoned: set[asyncio.Task[None]] = set()
         """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
@@ -182,6 +184,7 @@ class Worker:
         if self.host.lease.is_over:  # of an earlier worker of this process
             self.host.lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
         self.host.take_lease(self.host.lease)
+        self._firings.declare()
         self._loop = asyncio.get_running_loop()
 
     async def _turn(self) -> None:
@@ -203,12 +206,12 @@ class Worker:
 
     async def _claim(self) -> float:
         """Take what is due; returns how many seconds there is nothing to do unless something changes."""
-        store, namespace, kinds = self.host.store, self.host.namespace, list(self.host.workflows)
+        store, kinds = self.host.store, list(self.host.workflows)
         room = self.runs_max - len(self._lives)
         if room <= 0:
             return self._changes.pause_max  # the run that leaves wakes us; what is due until then is others' to take
         if not (self._is_woken and store.is_remote):  # a claim asks too, and one question less is sooner awake
-            due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
+            due = await self._next_wake(kinds)
             if due is None or due > store.now():
                 return self._pause(due)
         claimed = await asyncio.to_thread(self._take, kinds, room)
@@ -217,13 +220,14 @@ class Worker:
             self._begin(run, history)
         if len(claimed) == room:
             return PULSE
-        due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
+        due = await self._next_wake(kinds)
         # What is due already was not to be had: a second suspect waits for its place.
         return self._pause(due) or PULSE
 
     def _take(self, kinds: list[tuple[str, int]], room: int) -> list[tuple[Run, History | None]]:
-        """Claim what is due; on a thread, which loads it at once where that takes a network's time."""
+        """Fire and claim what is due; on a thread, which loads it at once where that takes a network's time."""
         store = self.host.store
+        self._firings.fire_due()
         claimed = store.claim(
             self.host.lease.id, kinds, namespace=self.host.namespace, now=store.now(), margin=self._margin,
             limit=room, suspects=0 if self._suspects else 1, asks=not store.is_remote,
@@ -241,6 +245,12 @@ class Worker:
             self._audits_at = boot_now() + AUDITS_EVERY
             self._runs_have_ended = False
             await self._ask(audit_what_ends_have_refused, self.host.store)
+
+    async def _next_wake(self, kinds: list[tuple[str, int]]) -> int | None:
+        return await self._ask(
+            self.host.store.next_wake, kinds, namespace=self.host.namespace, margin=self._margin,
+            schedules=self._firings.names,
+        )  # fmt: skip
 
     async def _ask(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the store: here, or on a thread where the answer takes a network's time, since the loop must go on."""
@@ -306,6 +316,7 @@ class Worker:
         await asyncio.to_thread(self.host.lease.end)
         lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
         await asyncio.to_thread(self.host.take_lease, lease)
+        await asyncio.to_thread(self._firings.declare)
 
     def _longest_step(self) -> int:
         return max((execution.longest_step() for execution in self._lives.values()), default=SECOND)
@@ -386,7 +397,8 @@ class Worker:
                 del self._life_of[run.no]
             self.host.watchers.run_left(run.no, left)
             self._runs_have_ended = True
-            if was_full or left is None or left.state not in FINAL_RUN_STATES or left.resource is not None:
+            makes_room = was_full or self._firings.wait_for_runs
+            if makes_room or left is None or left.state not in FINAL_RUN_STATES or left.resource is not None:
                 self._woken.set()  # the last: the next in its line may begin
 
     async def _live_until_left(self, run: Run, history: History | None) -> Run | None:

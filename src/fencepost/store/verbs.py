@@ -263,10 +263,14 @@ class Verbs(ABC):
         return runs
 
     @whole
-    def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:
+    def next_wake(
+        self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int, schedules: Sequence[str] = ()
+    ) -> int | None:
         """See `Store.next_wake`."""
         wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
         asked: list[Wanted] = [("next_due_run", wanted), ("next_due_lease", {"margin": margin, **wanted})]
+        if schedules:
+            asked.append(("next_due_schedule", {"namespace": namespace, "names": json.dumps(schedules)}))
         with self._reading() as reading:
             found = reading.execute_all(asked)
         return min((due for ((due,),) in found if due is not None), default=None)

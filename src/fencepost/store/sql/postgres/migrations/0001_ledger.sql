@@ -104,6 +104,49 @@ CREATE INDEX run_in_line ON fencepost.run (namespace, resource, no) WHERE resour
 -- A person lists runs by state, newest first.
 CREATE INDEX run_listed ON fencepost.run (namespace, state, no);
 
+-- What is started at times: a schedule as the code last declared it, and how far it has come. Its row outlives the code.
+CREATE TABLE fencepost.schedule (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    -- The name that it was declared under before: workers of that code know it by this one.
+    formerly text COLLATE "C",
+    workflow text COLLATE "C" NOT NULL,
+    workflow_version bigint NOT NULL,
+    principal text,
+    input text NOT NULL,
+    fingerprint text NOT NULL,
+    cron text COLLATE "C" NOT NULL,
+    zone text COLLATE "C" NOT NULL,
+    overlap text COLLATE "C" NOT NULL CHECK (overlap IN ('skip', 'queue', 'allow')),
+    catch_up text COLLATE "C" NOT NULL CHECK (catch_up IN ('all', 'last', 'none')),
+    catch_up_within bigint NOT NULL CHECK (catch_up_within >= 0),
+    next_at bigint NOT NULL,
+    last_at bigint,
+    last_run bigint REFERENCES fencepost.run (no),
+    -- Whether `next_at` waits until the run before it has ended.
+    waits bigint NOT NULL DEFAULT 0 CHECK (waits IN (0, 1)),
+    passed bigint NOT NULL DEFAULT 0 CHECK (passed >= 0),
+    note text,
+    paused_at bigint,
+    declared_by text COLLATE "C" NOT NULL REFERENCES fencepost.lease (id),
+    declared_at bigint NOT NULL,
+    version bigint NOT NULL DEFAULT 0,
+    changed_at bigint NOT NULL,
+    UNIQUE (namespace, name),
+    -- The instant that was started last is known together with its run.
+    CHECK ((last_at IS NULL) = (last_run IS NULL)),
+    -- Nothing waits without a run for which it does.
+    CHECK (waits = 0 OR last_run IS NOT NULL)
+);
+
+-- Which worker lives have declared a schedule; one without a live one is an orphan, and starts nothing.
+CREATE TABLE fencepost.schedule_carrier (
+    schedule bigint NOT NULL REFERENCES fencepost.schedule (no),
+    lease text COLLATE "C" NOT NULL REFERENCES fencepost.lease (id),
+    PRIMARY KEY (schedule, lease)
+);
+
 -- A recorded position of a run that is not an effect. `no` tells in which order they were opened.
 CREATE TABLE fencepost.step (
     no bigint GENERATED ALWAYS AS IDENTITY,

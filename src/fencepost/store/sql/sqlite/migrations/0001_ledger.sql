@@ -98,6 +98,49 @@ CREATE INDEX run_in_line ON run (namespace, resource, no) WHERE resource IS NOT 
 -- A person lists runs by state, newest first.
 CREATE INDEX run_listed ON run (namespace, state, no);
 
+-- What is started at times: a schedule as the code last declared it, and how far it has come. Its row outlives the code.
+CREATE TABLE schedule (
+    no INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- The name that it was declared under before: workers of that code know it by this one.
+    formerly TEXT,
+    workflow TEXT NOT NULL,
+    workflow_version INTEGER NOT NULL,
+    principal TEXT,
+    input TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    cron TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    overlap TEXT NOT NULL CHECK (overlap IN ('skip', 'queue', 'allow')),
+    catch_up TEXT NOT NULL CHECK (catch_up IN ('all', 'last', 'none')),
+    catch_up_within INTEGER NOT NULL CHECK (catch_up_within >= 0),
+    next_at INTEGER NOT NULL,
+    last_at INTEGER,
+    last_run INTEGER REFERENCES run (no),
+    -- Whether `next_at` waits until the run before it has ended.
+    waits INTEGER NOT NULL DEFAULT 0 CHECK (waits IN (0, 1)),
+    passed INTEGER NOT NULL DEFAULT 0 CHECK (passed >= 0),
+    note TEXT,
+    paused_at INTEGER,
+    declared_by TEXT NOT NULL REFERENCES lease (id),
+    declared_at INTEGER NOT NULL,
+    version INTEGER NOT NULL DEFAULT 0,
+    changed_at INTEGER NOT NULL,
+    UNIQUE (namespace, name),
+    -- The instant that was started last is known together with its run.
+    CHECK ((last_at IS NULL) = (last_run IS NULL)),
+    -- Nothing waits without a run for which it does.
+    CHECK (waits = 0 OR last_run IS NOT NULL)
+) STRICT;
+
+-- Which worker lives have declared a schedule; one without a live one is an orphan, and starts nothing.
+CREATE TABLE schedule_carrier (
+    schedule INTEGER NOT NULL REFERENCES schedule (no),
+    lease TEXT NOT NULL REFERENCES lease (id),
+    PRIMARY KEY (schedule, lease)
+) STRICT, WITHOUT ROWID;
+
 -- A recorded position of a run that is not an effect.
 CREATE TABLE step (
     run INTEGER NOT NULL REFERENCES run (no),
