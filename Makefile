@@ -50,7 +50,8 @@ test-services: $(VENV)/.ready ## Run what speaks to real servers, which are star
 	FENCEPOST_TEST_SERVICES=1 $(BIN)/python -m pytest $(or $(ARGS),$(ON_BOTH_DATABASES))
 
 # What every ledger must do is tested on SQLite and on PostgreSQL side by side.
-ON_BOTH_DATABASES := tests/services tests/store tests/runtime tests/scenarios tests/cli tests/targets tests/zombies
+ON_BOTH_DATABASES := tests/services tests/store tests/runtime tests/receiving tests/scenarios tests/cli tests/targets \
+	tests/zombies
 
 .PHONY: check
 check: $(VENV)/.ready ## Lint, formatting, types, layers and house rules

@@ -18,11 +18,11 @@ from fencepost.core.duration import spelled
 GROUPS: dict[str, tuple[str, ...]] = {
     "Declare": (
         *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Fenced", "Retry"),
-        *("Stands", "Allowed", "Refused", "Right"),
+        *("Stands", "Allowed", "Refused", "Right", "Layer"),
     ),
     "Run": (
-        *("App", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "Rehearsal", "CompensationReport"),
-        "Approval",
+        *("App", "Schedule", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "Rehearsal"),
+        *("CompensationReport", "Approval"),
     ),
     "Look after a ledger": ("Selection", "Anchor"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),

@@ -61,6 +61,7 @@ from fencepost.effects.outside import Target
 from fencepost.effects.policy import Allowed, Refused
 from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
 from fencepost.effects.question import Answerer, MalformedAnswer, Question
+from fencepost.effects.repeaters import Layer
 from fencepost.effects.rules import Rule, RuleBased
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime.app import App
@@ -70,6 +71,7 @@ from fencepost.runtime.ledger import Ledger
 from fencepost.runtime.rehearsal import Rehearsal
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
 from fencepost.runtime.run import Run
+from fencepost.runtime.schedule import Schedule
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow, workflow
 from fencepost.store.chain import Anchor
@@ -115,6 +117,7 @@ __all__ = [
     "InputOutputInWorkflow",
     "KeyArgument",
     "KeyHeader",
+    "Layer",
     "LeaseLost",
     "Ledger",
     "LedgerWentBack",
@@ -143,6 +146,7 @@ __all__ = [
     "RunNotFound",
     "RunState",
     "RunTerminated",
+    "Schedule",
     "Selection",
     "Stands",
     "Step",

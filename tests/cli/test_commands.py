@@ -5,7 +5,7 @@ import pytest
 from fencepost.cli import demonstrating, main
 from fencepost.cli.exits import Exit
 
-NAMES = [command.__name__ for command in main.COMMANDS]
+NAMES = [command.__name__.replace("_", "-") for command in main.COMMANDS]
 
 
 def test_the_commands_are_those_that_the_docs_name():
@@ -29,6 +29,11 @@ def test_the_commands_are_those_that_the_docs_name():
             "audit",
             "check",
             "migrate",
+            "schedules",
+            "pause-schedule",
+            "unpause-schedule",
+            "fire-schedule",
+            "remove-schedule",
             "contract",
             "doctor",
             "restored",

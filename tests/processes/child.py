@@ -16,7 +16,7 @@ from fencepost.effects.outside import Target
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime import migrating, verbs
 from fencepost.runtime.app import App
-from tests.processes import booking, control, lethal, signing, stories, workflows
+from tests.processes import booking, control, lethal, signing, stories, ticks, workflows
 
 POINTS = "FENCEPOST_TEST_POINTS"
 
@@ -65,7 +65,9 @@ def make_app(told: dict, probe: Probe | None = None) -> App:
             *lethal.WORKFLOWS,
             *booking.WORKFLOWS,
             *signing.WORKFLOWS,
+            ticks.tick,
         ],
+        schedules=map(ticks.minutely, told["schedules"]),
         targets={"tasks": Target(told["tasks"]), "books": Target(told["books"])},
         model=CountingModel(Path(told["questions"])),
         lease=told["lease"],

@@ -17,6 +17,7 @@ from fencepost.core.errors import VerbRefused
 from fencepost.core.records import History, Operation
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState
 from fencepost.runtime import verbs
+from fencepost.runtime.checking import check
 from fencepost.store.api import RunFilter
 from fencepost.testing.world import Fault, World
 from tests.polling import until
@@ -133,6 +134,7 @@ class Stage:
             "control": self._control,
             "working": True,
             "at_once": False,
+            "schedules": [],
             "starts": [],
             "verbs": [],
             "signals": [],
@@ -318,7 +320,7 @@ class Stage:
     # -- what must never be seen
 
     def check_negatives(self, run_id: str, history: History) -> None:
-        """No run is running past its lease, no success lacks its reference, and an ended run does not move."""
+        """No run runs past its lease, no success lacks its reference, nothing contradicts itself, and no end moves."""
         now = self.app.store.now()
         live = {one.id: one for one in self.app.store.leases() if one.state is LeaseState.LIVE}
         for run in self.app.store.runs(RunFilter("default", limit=1_000)):
@@ -329,6 +331,8 @@ class Stage:
         for operation in history.operations:
             if operation.state is OperationState.SUCCEEDED and verbs.effect_of(self.app, operation).contract.reference:
                 assert operation.reference, f"{operation.position} succeeded without its reference"
+        found = [str(one) for one in check(self.app.store).found if one.run in ("", run_id)]
+        assert found == [], f"the ledger contradicts itself: {found}"
         if history.run.state in FINAL_RUN_STATES:
             self._check_it_stays(history)
 

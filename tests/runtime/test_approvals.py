@@ -608,6 +608,40 @@ async def test_signals_by_the_hundred_are_each_applied_or_refused_with_an_audit_
         assert audits(app) == [("signal", "hook", "not waiting: the run has ended")] * 50
 
 
+@played
+async def test_a_signal_that_its_runs_end_refuses_unheard_has_its_audit_row_too(db):
+    @workflow(name="deaf")
+    async def deaf(run: Run) -> str:
+        return await run.do(once("a"))
+
+    gate = Gate()
+    target.plan("a", gate)
+    async with App(db, workflows=[deaf]) as app, App(db, workflows=[]) as sender:
+        async with app.worker() as worker:
+            handle = await app.start(deaf, id="r")
+            await gate.reached.wait()
+            worker._changed = _hears_nothing
+            kept = await sender.signal("r", "nobody", 1, id="s", sender="hook")
+            gate.opened.set()
+            assert await handle.result() == "made a"
+        assert kept.state is SignalState.KEPT
+        assert [one.state for one in (await app.show("r")).signals] == [SignalState.REFUSED]
+        assert audits(app) == [("signal", "hook", "the run has ended")]
+
+
+async def _hears_nothing():
+    return True
+
+
+@played
+async def test_what_a_persons_terminate_refuses_has_its_audit_row_at_once(db):
+    async with App(db, workflows=[paying]) as app:
+        await app.start(paying, "a", id="r")
+        await app.signal("r", "go", "early", sender="hook")
+        await app.terminate("r", by="ann", reason="enough")
+        assert audits(app) == [("signal", "hook", "the run has ended")]
+
+
 # -- what cannot be meant ---------------------------------------------------------------------------------------------
 
 

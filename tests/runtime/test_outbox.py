@@ -3,13 +3,12 @@
 What happened is counted at the target. Processes that are killed in between are in tests/processes.
 """
 
-import asyncio
 import sqlite3
 import threading
 
 import pytest
 
-from fencepost.core.errors import Misuse, RunHeld, RunInputMismatch, RunNotFound, StoreBusy, StoreUnavailable
+from fencepost.core.errors import Misuse, RunHeld, RunInputMismatch, RunNotFound, StoreBusy
 from fencepost.core.states import RunState
 from fencepost.runtime import verbs
 from fencepost.runtime.app import App
@@ -17,8 +16,7 @@ from fencepost.runtime.ledger import Ledger
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from fencepost.store.open import path_of
-from fencepost.store.postgres_url import place_of
-from tests.runtime.callers import KINDS, calling, conninfo, driver, make_table, names
+from tests.runtime.callers import KINDS, calling, driver, make_table, names
 from tests.runtime.stage import Gate, keyed, once, played, reaches, target, until, working
 from tests.services.fixtures import DIALECTS
 
@@ -31,7 +29,6 @@ async def one(run: Run, name: str) -> str:
 @pytest.fixture
 def place(db):
     """A ledger beside a table of the caller's."""
-    App(db, workflows=[]).sync.close()
     with App(db, workflows=[]).sync as app:
         assert app.store
     make_table(db)
@@ -193,63 +190,6 @@ async def test_a_transaction_that_has_read_too_early_hears_what_to_do(place):
                 await app.start(one, "a", id="r", connection=connection)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS[1:])
-@played
-async def test_another_database_of_the_same_server_is_refused(place, postgres_server):
-    import psycopg
-
-    postgres_server.ask("DROP DATABASE IF EXISTS elsewhere")
-    postgres_server.ask("CREATE DATABASE elsewhere")
-    async with App(place, workflows=[one]) as app:
-        with (
-            psycopg.connect(conninfo(postgres_server.url("elsewhere"))) as connection,
-            pytest.raises(Misuse, match="elsewhere"),
-        ):
-            await app.start(one, "a", id="r", connection=connection)
-
-
-@pytest.mark.parametrize("dialect", DIALECTS[1:])
-@played
-async def test_a_user_needs_the_rights_that_the_page_names_and_no_others(place, postgres_server):
-    import psycopg
-
-    schema = place_of(place).schema
-    for statement in (
-        "DROP ROLE IF EXISTS shop",
-        "CREATE ROLE shop LOGIN",
-        f"GRANT USAGE ON SCHEMA {schema} TO shop",
-        f"GRANT SELECT, INSERT ON {schema}.run TO shop",
-        f"GRANT SELECT ON {schema}.epoch TO shop",
-    ):
-        postgres_server.ask(statement)
-    async with working(place, one) as app:
-        with psycopg.connect(conninfo(place), user="shop") as connection:
-            handle = await app.start(one, "a", id="r", connection=connection)
-        assert await handle.result(within="20s") == "made a"
-        postgres_server.ask(f"REVOKE INSERT ON {schema}.run FROM shop")
-        with (
-            psycopg.connect(conninfo(place), user="shop") as connection,
-            pytest.raises(StoreUnavailable, match="grant"),
-        ):
-            await app.start(one, "b", id="s", connection=connection)
-    postgres_server.ask("DROP OWNED BY shop")
-    postgres_server.ask("DROP ROLE shop")
-
-
-@pytest.mark.parametrize("dialect", DIALECTS[1:])
-@played
-async def test_a_transaction_that_cannot_be_serialised_hears_what_to_do(place):
-    import psycopg
-
-    async with App(place, workflows=[one]) as app:
-        with psycopg.connect(conninfo(place)) as connection:
-            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            connection.execute("SELECT 1 FROM business")
-            await app.start(one, "a", id="r")
-            with pytest.raises(StoreBusy, match="from its start"):
-                await app.start(one, "a", id="r", connection=connection)
-
-
 # -- order ------------------------------------------------------------------------------------------------------------
 
 
@@ -334,32 +274,13 @@ async def test_two_workers_keep_the_order_of_each_resource_and_do_everything_onc
         assert mine == sorted(mine)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS[1:])
-@played
-async def test_the_order_is_that_of_the_commits_also_when_transactions_overlap(place):
-    async with Ledger(place, effects=[keyed]) as ledger, Ledger(place, effects=[keyed]) as worker:
-        async with calling("async psycopg", place) as early, calling("async psycopg", place) as late:
-            await ledger.enqueue(keyed("a"), operation="a", resource="account", connection=early.connection)
-            waiting = asyncio.create_task(
-                ledger.enqueue(keyed("b"), operation="b", resource="account", connection=late.connection)
-            )
-            other = await ledger.enqueue(keyed("c"), operation="c", resource="another")
-            await worker.work()
-            assert await other.result(within="20s") == "made c"
-            assert not waiting.done(), "whoever is second in line waits for the commit of the first"
-            await early.commit()
-            handle = await waiting
-            await late.commit()
-        assert await handle.result(within="20s") == "made b"
-    assert [request for request in target.requests if request != "c"] == ["a", "b"]
-
-
 @played
 async def test_the_same_operation_for_another_resource_is_refused(place):
     async with Ledger(place) as ledger:
         await ledger.enqueue(keyed("a"), operation="o", resource="account:1")
         with pytest.raises(RunInputMismatch, match="resource"):
             await ledger.enqueue(keyed("a"), operation="o", resource="account:2")
+        assert await ledger.perform(keyed("a"), operation="o") == "made a"
 
 
 @played

@@ -18,7 +18,10 @@ from fencepost.store.open import open_store
 from tests.services.fixtures import Place
 from tests.store import build
 
-TABLES = ("mark", "token", "epoch", "audit", "observation", "signal", "attempt", "operation", "step", "run", "lease")
+TABLES = (
+    "mark", "token", "epoch", "audit", "observation", "signal", "attempt", "operation", "step", "schedule_carrier",
+    "schedule", "run", "lease",
+)  # fmt: skip
 
 
 class Clock:

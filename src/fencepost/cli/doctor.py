@@ -58,7 +58,7 @@ def doctor(app: Target = None, *, db: Db = None, namespace: Namespace = None, as
     """Check a ledger and what surrounds it.
 
     Looks at the file or server, clock, platform, leases, versions that no worker carries, the oldest unknown effect,
-    held runs, audit, contracts and the model.
+    held runs, audit, contracts, layers that retry, and the model.
 
     Exit 3 if there is a problem; a warning alone is no reason.
     With --json: `checks` (`name`, `verdict`, `says`, `hint`) and `problems` (how many).
@@ -82,6 +82,7 @@ def checks(app: App, *, has_code: bool) -> Iterator[Check]:
     yield _deadline()
     if has_code:
         yield from _contracts(app)
+        yield from _layers(app)
         yield _model(app)
     try:
         version = yield from _place(app.url)
@@ -146,6 +147,14 @@ def _contracts(app: App) -> Iterator[Check]:
         yield Check("contract", PROBLEM, f"{blank.effect}: {blank.kind}", blank.mend)
     if not found:
         yield Check("contract", OK, f"{counted(len(app.workflows), 'workflow')} without a blank")
+
+
+def _layers(app: App) -> Iterator[Check]:
+    found = app.stacks()
+    for stack in found:
+        yield Check("retries", PROBLEM if app.strict else WARNING, f"{stack.step}: {stack}", stack.off)
+    if not found:
+        yield Check("retries", OK, "no second layer, as far as can be seen")
 
 
 def _model(app: App) -> Check:

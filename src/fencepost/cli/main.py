@@ -24,6 +24,7 @@ from fencepost.cli import (
     looking,
     many,
     restoring,
+    scheduling,
     terminal,
     working,
 )
@@ -72,13 +73,18 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     auditing.audit,
     checking.check,
     acting.migrate,
+    scheduling.schedules,
+    scheduling.pause_schedule,
+    scheduling.unpause_schedule,
+    scheduling.fire_schedule,
+    scheduling.remove_schedule,
     contract.contract,
     doctor.doctor,
     restoring.restored,
     copying.copy,
     demonstrating.demo,
 )
-"""The commands in the order of `--help`, under their functions' names."""
+"""The commands in the order of `--help`, under their functions' names, with hyphens."""
 
 BELOW: dict[Callable[..., Exit], tuple[Callable[..., Exit], ...]] = {auditing.audit: (auditing.verify, auditing.anchor)}
 """The commands that stand below another one."""

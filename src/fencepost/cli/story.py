@@ -210,18 +210,18 @@ def _operation(operation: Operation, told: Told) -> Document:
         "not_before": instant(operation.not_before),
         "changed_at": instant(operation.changed_at),
         "delivered": operation.delivered,
-        "attempts": [_attempt(attempt, told) for attempt in operation.attempts],
+        "attempts": [_attempt(attempt, operation, told) for attempt in operation.attempts],
         "observations": [_observation(seen, told) for seen in operation.observations],
     }
 
 
-def _attempt(attempt: Attempt, told: Told) -> Document:
+def _attempt(attempt: Attempt, operation: Operation, told: Told) -> Document:
     return {
         "number": attempt.number,
         "outcome": attempt.outcome.value,
         "label": label(attempt.outcome),
         "evidence": told.payload(attempt.evidence),
-        "sends": attempt.sends,
+        "sends": attempt.sends if attempt.sends is not None else _sends_seen(attempt, operation),
         "token": attempt.token,
         "owner": told.owner(attempt.lease, attempt.generation),
         "dispatched_at": instant(attempt.dispatched_at),
@@ -229,6 +229,12 @@ def _attempt(attempt: Attempt, told: Told) -> Document:
         "span_ends_at": instant(attempt.span_ends_at),
         "settled_at": instant(attempt.settled_at),
     }
+
+
+def _sends_seen(attempt: Attempt, operation: Operation) -> int | None:
+    """How often an attempt that nothing has settled was sent, where what it brought says so."""
+    brought = [_value(seen.evidence) for seen in operation.observations if seen.attempt == attempt.number]
+    return max((one["sends"] for one in brought if isinstance(one, dict) and "sends" in one), default=None)
 
 
 def _observation(seen: Observation, told: Told) -> Document:

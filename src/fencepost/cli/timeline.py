@@ -152,12 +152,20 @@ def _outcome(operation: Document) -> Iterator[str]:
 
 def _attempt(attempt: Document) -> Iterator[str]:
     clock = attempt["dispatched_at"][_CLOCK]
-    sends = "" if attempt["sends"] is None else f", {attempt['sends']} sent"
-    yield _field(f"attempt {attempt['number']}", f"{clock}  {attempt['outcome']}: {attempt['label']}{sends}", 6)
+    said = f"{clock}  {attempt['outcome']}: {attempt['label']}{_sends(attempt)}"
+    yield _field(f"attempt {attempt['number']}", said, 6)
     by = f"by {_owner(attempt['owner'])}, generation {(attempt['owner'] or {}).get('generation')}"
     yield _field("", f"{by}; every trace over by {attempt['span_ends_at']}", 6)
     if attempt["evidence"] is not None:
         yield _field("", f"evidence {compact(attempt['evidence'])}", 6)
+
+
+def _sends(attempt: Document) -> str:
+    """How often the attempt was sent; it may be once, so more is somebody else's retry."""
+    sends = attempt["sends"]
+    if sends is None:
+        return "" if attempt["settled_at"] is None else ", sends not countable"
+    return f", {sends} sent{': a second layer retries' if sends > 1 else ''}"
 
 
 def _observation(seen: Document) -> str:

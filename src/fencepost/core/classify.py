@@ -33,13 +33,15 @@ class Reading:
     """What one reply or error says of its attempt.
 
     `retryable`: another attempt may help. `retry_after`: microseconds that the target asked for. `in_progress`: the
-    target says that this very key is being worked on, so waiting is no failure.
+    target says that this very key is being worked on, so waiting is no failure. `replayed`: it says that this is the
+    answer that it stored for an earlier request under the key.
     """
 
     outcome: Outcome
     retryable: bool
     retry_after: int | None = None
     in_progress: bool = False
+    replayed: bool = False
 
 
 def read_status(

@@ -59,11 +59,7 @@ class ApprovalDrive:
                 for place in (0, 1):
                     self._kill(crew, place)
                 striking = group.create_task(self._strike(crew))
-                async with asyncio.TaskGroup() as people:
-                    for case in self._plan.cases:
-                        people.create_task(self._attend(case))
-                        self._answered += 1
-                        await asyncio.sleep(PACE_SECONDS)
+                await self._attend_to_all()
                 await striking
                 replacing.cancel()
         except TimeoutError:
@@ -72,6 +68,13 @@ class ApprovalDrive:
         return True
 
     # -- people -------------------------------------------------------------------------------------------------------
+
+    async def _attend_to_all(self) -> None:
+        async with asyncio.TaskGroup() as people:
+            for case in self._plan.cases:
+                people.create_task(self._attend(case))
+                self._answered += 1
+                await asyncio.sleep(PACE_SECONDS)
 
     async def _attend(self, case: Case) -> None:
         async with self._room:

@@ -20,6 +20,7 @@ from fencepost.core.errors import FencepostError, Misuse, NotOwner
 from fencepost.core.identity import canonical
 from fencepost.core.records import REFERENCE, REQUEST
 from fencepost.effects.classifiers import read_client_error
+from fencepost.effects.counting import counting
 from fencepost.effects.deadline import Guard
 from fencepost.effects.exchange import SendFacts
 from fencepost.effects.http import Http, SyncHttp
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Exception)
 
 NOT_COUNTABLE = None
-"""Physical sends of a client that neither `call.http` nor `call.sending()` has seen."""
+"""Physical sends that neither `call.http` nor `call.sending()` has seen, or of a client that offers no hook."""
 
 
 class Keeper(Protocol):
@@ -77,6 +78,7 @@ class Attempting:
         "effect",
         "evidence",
         "ignored",
+        "is_countable",
         "issued",
         "late",
         "left",
@@ -114,6 +116,8 @@ class Attempting:
         self.left = 0
         """Writes of this attempt of which a byte may have left, by `call.http` or by other clients."""
         self.replayed = False
+        self.is_countable = True
+        """Whether every client of `call.sending(client=...)` let us look on."""
         self._facts: SendFacts | None = None
         self.model_step: ModelStep[..., Any] | None = None
         self.issued: tuple[BaseException, Reading] | None = None
@@ -216,6 +220,8 @@ class Attempting:
     @property
     def sends(self) -> int | None:
         """Physical sends seen in this attempt; None: not countable."""
+        if not self.is_countable:
+            return NOT_COUNTABLE
         if self._facts is None:
             return self.sendings or (NOT_COUNTABLE if self.issued is None else 0)
         return self._facts.sends + self.sendings
@@ -238,7 +244,7 @@ class Attempting:
         return self.site.keeper.note(self.operation, self.attempt, kind, canonical(evidence))
 
     @contextmanager
-    def sending(self) -> Iterator[SendGuard]:
+    def sending(self, client: Any = None) -> Iterator[SendGuard]:
         """Permission for one send of another client; see `Call.sending`."""
         if self.contract.atomic:
             raise Misuse(
@@ -257,7 +263,8 @@ class Attempting:
         self.leaves()
         span = SendGuard(self.deadline)
         try:
-            yield span
+            with self._counted(client):
+                yield span
             span.finish()
         except Exception as error:
             reading = read_client_error(error, self.contract, now=self.site.now())
@@ -266,6 +273,25 @@ class Attempting:
             raise
         finally:
             span.close()
+
+    @contextmanager
+    def _counted(self, client: Any) -> Iterator[None]:
+        """Count each try of the client beyond the one that was permitted: a second layer retries."""
+        if client is None:
+            yield
+            return
+        tries = 0
+
+        def tell() -> None:
+            nonlocal tries
+            tries += 1
+            if tries > 1:
+                self.sendings += 1
+                self.leaves()
+
+        with counting(client, tell) as countable:
+            self.is_countable = self.is_countable and countable
+            yield
 
 
 class _Face:
@@ -309,7 +335,7 @@ class _Face:
         return self._attempting.site.principal
 
     @contextmanager
-    def sending(self) -> Iterator[SendGuard]:
+    def sending(self, client: Any = None) -> Iterator[SendGuard]:
         """Put every send of a client other than `call.http` inside: `with call.sending(): smtp.send_message(m)`.
 
         On entry lease and deadline are checked, so that a worker that was paused or lost its lease sends nothing; the
@@ -317,11 +343,16 @@ class _Face:
         client's socket: after `with call.sending() as guard: guard.watch(smtp.sock)` the connection is reset at the
         deadline, and a process that is stopped then is ended.
 
+        Args:
+            client: through which it is sent. Each of its tries is then counted where it offers a hook (boto3, requests,
+                httpx, openai, anthropic), and a refusal of one try proves nothing of the others; elsewhere the attempt
+                shows as not countable. Without it the block counts as one send.
+
         Raises:
             LeaseLost, DeadlinePassed: nothing was sent.
             Unresolved: a watched connection still held bytes at the end of the block.
         """
-        with self._attempting.sending() as guard:
+        with self._attempting.sending(client) as guard:
             yield guard
 
 

@@ -131,7 +131,7 @@ class Step(Generic[P, R_co]):
     def __init__(
         self, body: Callable[..., Any], kind: StepKind, *, name: str | None, version: int, retry: contracts.Retry
     ) -> None:
-        self.body = body
+        self.body = self.function = body
         self.kind: StepKind = kind
         self.name = check_name(name or body.__name__, what="step name")
         self.version = version
@@ -285,6 +285,7 @@ def effect(
     definite: Iterable[int] = (),
     not_definite: Iterable[int] = (),
     accepted_is_applied: bool = False,
+    clients: Iterable[Any] = (),
 ) -> EffectDecorator:
     """Declare a step that writes to the outside.
 
@@ -315,6 +316,7 @@ def effect(
         definite: further statuses that prove that the attempt was not applied.
         not_definite: statuses that prove nothing at this target, although they do by default.
         accepted_is_applied: 202 counts as applied.
+        clients: through which it sends, or a `Layer` for what cannot be seen; those that retry by themselves are named.
 
     Raises:
         DeclarationError: for what cannot be meant. What is merely missing is a blank, named at registration.
@@ -352,6 +354,7 @@ def effect(
         definite=tuple(definite),
         not_definite=tuple(not_definite),
         accepted_is_applied=accepted_is_applied,
+        clients=tuple(clients),
     )
 
     def decorate(body: Callable[..., Any]) -> Effect[..., Any]:

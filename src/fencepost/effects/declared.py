@@ -46,6 +46,7 @@ class Declared:
     definite: Iterable[int]
     not_definite: Iterable[int]
     accepted_is_applied: bool
+    clients: tuple[Any, ...]
 
     def contract(self, effect: str) -> contracts.Contract:
         """The contract for decisions."""

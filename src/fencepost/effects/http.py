@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json as jsonlib
-import re
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import httpcore2
@@ -24,6 +23,8 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import REQUEST
 from fencepost.core.retry import retry_after
 from fencepost.core.states import Outcome
+from fencepost.effects.exchange import SendFacts
+from fencepost.effects.judge import is_in_progress, is_replayed
 from fencepost.effects.promises import KeyArgument, KeyHeader
 from fencepost.effects.transport import Headers, Params, RawReply, is_write, outcome_of_failure
 
@@ -37,7 +38,6 @@ EVIDENCE_BODY_CHARACTERS_MAX = 500
 """How much of a refusal's body is kept as evidence beside its digest."""
 
 _KEPT_HEADERS = ("retry-after", "date", "location", "idempotent-replayed", "x-request-id", "request-id")
-_IN_PROGRESS = re.compile(rb"in[_ -]?progress|in[_ -]?use|outstanding|being processed", re.IGNORECASE)
 _OK = 200
 _REDIRECT = 300
 
@@ -91,11 +91,11 @@ class Prepared:
 class Rules:
     """What may be sent within one attempt, and what its reply means."""
 
-    __slots__ = ("_attempting", "_bytes_before", "_written")
+    __slots__ = ("_attempting", "_reads", "_written")
 
     def __init__(self, attempting: Attempting) -> None:
         self._attempting = attempting
-        self._bytes_before = 0
+        self._reads: SendFacts | None = None  # their own: a read is no send of the effect, and proves nothing of it
         self._written: str | None = None
 
     def prepare(
@@ -180,7 +180,6 @@ class Rules:
         """The arguments of a door's request; a write counts as one that may have left from here on."""
         if prepared.is_write:
             self._attempting.leaves()
-            self._bytes_before = self._attempting.facts.bytes_out
         return {
             "method": prepared.method,
             "url": prepared.url,
@@ -188,14 +187,21 @@ class Rules:
             "headers": prepared.headers,
             "params": prepared.params,
             "content": prepared.content,
-            "facts": self._attempting.facts,
+            "facts": self._facts(prepared),
         }
+
+    def _facts(self, prepared: Prepared) -> SendFacts:
+        if prepared.is_write:
+            return self._attempting.facts
+        if self._reads is None:
+            self._reads = SendFacts()
+        return self._reads
 
     def receive(self, prepared: Prepared, raw: RawReply) -> Reply:
         """The reply, or the typed error that it amounts to; what it proves is noted for the attempt."""
         attempting = self._attempting
         if prepared.is_write:
-            attempting.note_reply(_reply_evidence(raw), replayed=_replayed(raw))
+            attempting.note_reply(_reply_evidence(raw), replayed=is_replayed(raw.headers))
         if _OK <= raw.status < _REDIRECT and not (
             prepared.is_write and self._reading(raw).outcome is not Outcome.APPLIED
         ):
@@ -210,18 +216,17 @@ class Rules:
         wait = retry_after(
             raw.headers.get("retry-after"), now=self._attempting.site.now(), date=raw.headers.get("date")
         )
-        return read_status(self._attempting.contract, raw.status, retry_after=wait, in_progress=_in_progress(raw))
+        return read_status(
+            self._attempting.contract, raw.status, retry_after=wait, in_progress=is_in_progress(raw.headers, raw.body)
+        )
 
     def failed(self, prepared: Prepared, error: Exception) -> Exception:
         """What to raise for a request that brought no reply."""
         attempting = self._attempting
+        failure = outcome_of_failure(self._facts(prepared), error)
         if not prepared.is_write:
-            why = outcome_of_failure(attempting.facts, error).why
-            return error if isinstance(error, StepError) or _is_fault(error) else Transient(why, hint="ask again later")
-        # Reads of the body before this write left bytes of their own.
-        failure = outcome_of_failure(
-            replace(attempting.facts, bytes_out=attempting.facts.bytes_out - self._bytes_before), error
-        )
+            whole = isinstance(error, StepError) or _is_fault(error)
+            return error if whole else Transient(failure.why, hint="ask again later")
         attempting.note_failure(failure.says, failure.why)
         if failure.says == "nothing left":
             attempting.left -= 1
@@ -252,20 +257,6 @@ def _reply_evidence(raw: RawReply) -> dict[str, Any]:
     if raw.trouble:
         evidence["trouble"] = raw.trouble
     return evidence
-
-
-def _replayed(raw: RawReply) -> bool:
-    """Whether the provider says that this is its stored answer to an earlier request under the key."""
-    return raw.headers.get("idempotent-replayed", "").lower() == "true"
-
-
-def _in_progress(raw: RawReply) -> bool:
-    """Whether a 409 says that this very request is being worked on, and not that something else is in conflict.
-
-    There is no standard for it: a Retry-After asks to come back, and providers name it in the body (Stripe's
-    `idempotency_key_in_use`; the draft standard of the Idempotency-Key header calls the request outstanding).
-    """
-    return "retry-after" in raw.headers or _IN_PROGRESS.search(raw.body[:EVIDENCE_BODY_CHARACTERS_MAX]) is not None
 
 
 def _typed(raw: RawReply, reading: Reading) -> StepError:

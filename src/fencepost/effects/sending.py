@@ -11,6 +11,7 @@ import asyncio
 import contextvars
 import functools
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.classify import Reading, read_error
@@ -123,13 +124,15 @@ def failed(attempting: Attempting, error: BaseException) -> Sent:
     evidence = dict(attempting.evidence or {"kind": "raised"})
     record = error_record(error)
     evidence["error"] = {"class": record.class_name, "message": record.message[:500]}
+    if attempting.sends is not None and attempting.sends > 1:
+        evidence["sends"] = attempting.sends  # an attempt that stays unresolved has no other place for it
     return Sent(
         canonical(evidence),
         error=error,
         reading=reading,
         sends=attempting.sends,
         reference=attempting.reference,
-        replayed=attempting.replayed,
+        replayed=attempting.replayed or reading.replayed,
     )
 
 
@@ -144,7 +147,7 @@ def _reading(attempting: Attempting, error: BaseException) -> Reading:
     known = read_client_error(error, attempting.contract, now=attempting.site.now())
     if known is not None:
         # It was not inside `call.sending()`, so nobody counted what else the body sent: a pause, but no proof.
-        return Reading(Outcome.UNRESOLVED, known.retryable, known.retry_after)
+        return replace(known, outcome=Outcome.UNRESOLVED)
     return read_error(error, nothing_left=False)
 
 

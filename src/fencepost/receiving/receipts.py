@@ -211,21 +211,23 @@ class Receipts:
             return None
 
     def _connect(self) -> Any:
-        if self._place is None:
-            connection = sqlite3.connect(
-                self._path, timeout=self._patience, isolation_level=None, check_same_thread=False
-            )
-            connection.execute("PRAGMA synchronous = FULL")
-            return connection
+        try:
+            return self._connect_file() if self._place is None else self._connect_server(self._place)
+        except Exception as error:
+            raise StoreUnavailable(
+                "the receipts cannot be reached", hint=str(error).strip(), ids={"receipts": self.name}
+            ) from error
+
+    def _connect_file(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=self._patience, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    def _connect_server(self, place: Place) -> Any:
         import psycopg
 
         seconds = max(1, round(self._patience))
-        try:
-            return psycopg.connect(self._place.conninfo.decode(), autocommit=True, connect_timeout=seconds)
-        except psycopg.Error as error:
-            raise StoreUnavailable(
-                "the receipts' server cannot be reached", hint=str(error).strip(), ids={"receipts": self.name}
-            ) from error
+        return psycopg.connect(place.conninfo.decode(), autocommit=True, connect_timeout=seconds)
 
     def _open(self) -> None:
         """Make the table, at the first use, where it is not there."""

@@ -28,6 +28,7 @@ from fencepost.core.identity import check_name, check_run_id
 from fencepost.core.records import History, Run, Signal
 from fencepost.core.states import RunState
 from fencepost.effects.declare import Effect
+from fencepost.effects.layers import Stack, say_layers, stacks_of
 from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
 from fencepost.effects.transport import DoorOptions
@@ -37,6 +38,8 @@ from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.operators import Operators
 from fencepost.runtime.portal import Blocking
+from fencepost.runtime.schedule import Schedule
+from fencepost.runtime.schedules import Schedules
 from fencepost.runtime.starting import Starts, begun_by
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
@@ -59,12 +62,16 @@ class App(Operators):
     Args:
         url: of the ledger: `sqlite:///file.db`, a path, or `postgresql://host/database`.
         workflows: those that this process can start and work on.
+        schedules: what this process's workers start at which times.
         targets: the outside systems by the name under which effects declare them.
         model: the endpoint of model steps; from the environment, or local rules, if not given.
         namespace: keeps runs, keys and operators of several users of one ledger apart.
         lease: how long a worker's claim lasts without renewal; others take over one `margin` later.
         margin: a send starts only while more than this is left of the lease.
         patience: how long a start, signal or verb waits while another process keeps the ledger's write lock.
+        clients: through which every effect sends; name those of one effect there. A `Layer` stands for what cannot be
+            seen, such as a tool server's retries.
+        strict: refuse to open the ledger while a layer under a step retries by itself; otherwise it is warned about.
     """
 
     def __init__(
@@ -72,6 +79,7 @@ class App(Operators):
         url: str,
         *,
         workflows: Iterable[Workflow[..., Any]],
+        schedules: Iterable[Schedule] = (),
         targets: Mapping[str, Target] | None = None,
         model: Source | None = None,
         namespace: str = "default",
@@ -79,15 +87,20 @@ class App(Operators):
         margin: str | timedelta = "2s",
         patience: str | timedelta = "10s",
         options: DoorOptions | None = None,
+        clients: Iterable[Any] = (),
+        strict: bool = False,
     ) -> None:
         self.url = url
         self.namespace = check_name(namespace, what="namespace")
         self._host: Host | None = None
         self._opening = threading.Lock()
         self._closed = False
+        self.clients = tuple(clients)
+        self.strict = strict
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
         for declared in workflows:
             self.register(declared)
+        self.schedules = Schedules(self, schedules)
         self.outside = Outside(dict(targets or {}), configured(model, os.environ), options or DoorOptions())
         self._lease_length = microseconds(lease, what="lease")
         self._margin = microseconds(margin, what="margin")
@@ -130,12 +143,16 @@ class App(Operators):
         """What the contracts of the effects leave open; nothing starts while there is any."""
         return [blank for effect in self.effects() for blank in blanks(effect.contract)]
 
+    def stacks(self) -> list[Stack]:
+        """The steps under which another layer retries by itself, each with how often that may send."""
+        return stacks_of((step for declared in self.workflows.values() for step in declared.steps), self.clients)
+
     @property
     def host(self) -> Host:
         """The opened ledger with its surroundings.
 
         Raises:
-            DeclarationError: an effect's contract has a blank.
+            DeclarationError: an effect's contract has a blank; of a strict app also: a second layer retries.
             ForeignDatabase, StoreUnavailable: the ledger cannot be used; the hint says why.
             Misuse: the app is closed.
         """
@@ -159,6 +176,7 @@ class App(Operators):
             outside=self.outside,
             executor=ThreadPoolExecutor(THREADS_MAX, "fencepost-step"),
             workflows=self.workflows,
+            schedules=self.schedules.declared,
             watchers=self._watchers,
             lives_are_brief=self.lives_are_brief,
         )
@@ -173,6 +191,7 @@ class App(Operators):
                 "; ".join(f"effect {blank.effect}: {blank.kind}" for blank in found),
                 hint="; ".join(sorted({blank.mend for blank in found})),
             )
+        say_layers(self.stacks(), strict=self.strict)
 
     @property
     def store(self) -> Store:

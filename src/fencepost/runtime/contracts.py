@@ -16,6 +16,7 @@ from fencepost.core.duration import spelled
 from fencepost.core.guarantee import Rung, blanks, guarantee, ladder
 from fencepost.effects.culprit import name_of
 from fencepost.effects.declare import Effect, Step
+from fencepost.effects.layers import stack_of
 from fencepost.effects.model import ModelStep
 from fencepost.effects.promises import Stands
 
@@ -36,6 +37,7 @@ HEADINGS: dict[str, str] = {
     "compensation": "compensation",
     "retryable_errors": "retryable errors",
     "retry_owner": "retry owner",
+    "sends": "sends at most",
     "backoff": "backoff",
     "budget": "budget",
     "final_state": "final state",
@@ -69,6 +71,7 @@ class RecoveryRow:
     compensation: str
     retryable_errors: str
     retry_owner: str
+    sends: str
     backoff: str
     budget: str
     final_state: str
@@ -124,6 +127,7 @@ def _effect_row(app: App, effect: Effect[..., Any], workflows: tuple[str, ...], 
         compensation=_compensation(effect),
         retryable_errors=_retryable(contract),
         retry_owner="Fencepost; call.http repeats nothing by itself",
+        sends=_sends(effect, app.clients),
         backoff=_backoff(contract.retry),
         budget=_budget(contract.retry),
         final_state=(
@@ -261,6 +265,7 @@ def _plain_row(step: Step[..., Any], workflows: tuple[str, ...]) -> RecoveryRow:
         retryable_errors="Transient, RateLimited, Unresolved, connection errors"
         + ("; a malformed answer, within its own budget" if model else ""),
         retry_owner="Fencepost",
+        sends=_sends(step),
         backoff=_backoff(step.retry),
         budget=budget,
         final_state="budget spent: the run is held. Any other error: failed, raised in the workflow",
@@ -289,6 +294,14 @@ def _backoff(retry: Retry) -> str:
         f"{spelled(retry.first_delay)}, times {retry.factor:g}, up to {spelled(retry.longest_delay)}, "
         f"half of it drawn; Retry-After is honoured up to {spelled(retry.retry_after_max)}"
     )
+
+
+def _sends(step: Step[..., Any], around: tuple[Any, ...] = ()) -> str:
+    """How often one operation may be sent, with each layer that repeats beneath its attempts."""
+    stack = stack_of(step, around)
+    if stack.attempts is None:
+        return BLANK
+    return f"{stack}; to switch off: {stack.off}" if stack.layers else f"{stack.attempts}, one an attempt"
 
 
 def _budget(retry: Retry) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fencepost.effects.call import Attempting
     from fencepost.runtime.execution import Execution
     from fencepost.runtime.lease import LeaseHolder
+    from fencepost.runtime.schedule import Schedule
     from fencepost.runtime.workflow import Workflow
 
 
@@ -49,6 +50,7 @@ class Host:
     outside: Outside
     executor: Executor
     workflows: Mapping[tuple[str, int], Workflow[..., Any]]
+    schedules: Mapping[str, Schedule] = field(default_factory=dict)
     overdue: Overdue = field(default_factory=Overdue)
     draw: Callable[[], float] = random.random
     watchers: Watchers = field(default_factory=Watchers)

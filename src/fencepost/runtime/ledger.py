@@ -41,9 +41,14 @@ class Ledger:
         namespace: str = "default",
         lease: str | timedelta = "15s",
         margin: str | timedelta = "2s",
+        clients: Iterable[Any] = (),
+        strict: bool = False,
     ) -> None:
         self._single: dict[int, SingleEffect] = {}
-        self.app = App(url, workflows=(), targets=targets, namespace=namespace, lease=lease, margin=margin)
+        self.app = App(
+            url, workflows=(), targets=targets, namespace=namespace, lease=lease, margin=margin,
+            clients=clients, strict=strict,
+        )  # fmt: skip
         for effect in effects:
             self._workflow_of(effect)
         self._working = AsyncExitStack()

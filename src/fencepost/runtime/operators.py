@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.errors import Misuse
 from fencepost.core.records import Audit, Run
+from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.runtime import migrating, verbs
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
 from fencepost.runtime.rehearsal import Rehearsal
+from fencepost.runtime.signalling import audit_what_ends_have_refused
 from fencepost.store.api import AuditFilter
 from fencepost.store.chain import Anchor, Verdict
 
@@ -160,6 +162,8 @@ class Operators(ABC):
     async def _verb(self, verb: Callable[..., Run], run_id: str, **arguments: Any) -> Run:
         run = await self._find(run_id)
         done = await asyncio.to_thread(verb, self, run, **arguments)
+        if done.state in FINAL_RUN_STATES:
+            await asyncio.to_thread(audit_what_ends_have_refused, self.store)
         self._wake()
         return done
 

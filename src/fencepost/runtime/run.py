@@ -21,6 +21,7 @@ from fencepost.core.errors import (
     WaitExpired,
 )
 from fencepost.core.identity import check_name
+from fencepost.core.schedule import instant_in
 from fencepost.effects.declare import Bound, Step
 from fencepost.effects.values import Door
 from fencepost.runtime.report import CompensationReport
@@ -67,6 +68,15 @@ class Run:
     def principal(self) -> str | None:
         """On whose behalf the run acts."""
         return self._principal
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        """The instant for which a schedule has started the run, in the schedule's zone; None if none has.
+
+        What a nightly report reports on is taken from here, not from a clock: a run that was caught up stands for its
+        own night.
+        """
+        return instant_in(self.id)
 
     def do(self, bound: Bound[R], *, item: str | None = None, approval: Approval | None = None) -> Awaitable[R]:
         """Perform a step and return its result.

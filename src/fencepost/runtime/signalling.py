@@ -21,6 +21,7 @@ from fencepost.runtime.taken import require_fit
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
+    from fencepost.store.api import Store
 
 
 def send(app: App, run_id: str, name: str, value: Any, *, id: str | None, sender: str) -> Signal:
@@ -155,3 +156,13 @@ def _unknown(app: App, run_id: str, name: str, sender: str, verb: str) -> RunNot
         )
     )  # fmt: skip
     return told
+
+
+def audit_what_ends_have_refused(store: Store) -> None:
+    """Append the audit rows of signals that were refused as their runs ended, of which their owners had not heard."""
+
+    def audited(run: Run, refused: Signal) -> Audit:
+        return audit.of_signal(History(run), refused, refused.reason or "", store.now())
+
+    while store.audit_left(audited):
+        pass

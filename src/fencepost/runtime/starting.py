@@ -98,6 +98,8 @@ async def _begin_late(ticket: Ticket[Started], begin: Callable[[Run], None]) -> 
 
 def _require_the_same(run: Run, new: NewRun) -> None:
     differing = [name for name in _GIVEN_AT_THE_START if getattr(run, name) != getattr(new, name)]
+    if new.resource is None and "resource" in differing:
+        differing.remove("resource")  # whoever names none takes it as it stands in its line
     if differing:
         raise RunInputMismatch(
             f"run {new.id!r} exists with another {_GIVEN_AT_THE_START[differing[0]]}",

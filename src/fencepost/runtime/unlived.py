@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fencepost.core.errors import FencepostError
+from fencepost.core.errors import FencepostError, TimeoutIgnored
 from fencepost.core.identity import canonical
 from fencepost.core.records import History, Run
 from fencepost.core.transitions import RUN, RunEvent
@@ -16,6 +16,7 @@ from fencepost.effects.failures import error_record
 from fencepost.runtime.moves import disown, move_run
 
 if TYPE_CHECKING:
+    from fencepost.effects.call import Attempting
     from fencepost.store.api import Store
 
 
@@ -41,3 +42,12 @@ def hand_back(store: Store, run: Run) -> None:
         return [*disown(history, now), move_run(history.run, RunEvent.RELEASE, now)._replace(wake_at=now)], [], []
 
     store.decide(run.no, decision)
+
+
+def ignores_its_time(run: Run, attempting: Attempting) -> TimeoutIgnored:
+    """Why the run is held. Of a body that sends nothing no attempts are counted, so that asking it again would begin one after the other."""
+    return TimeoutIgnored(
+        f"{attempting.position} goes on although its time is over and it was cancelled",
+        hint="let asyncio.CancelledError through in its body",
+        ids={"run": run.id, "step": attempting.position},
+    )

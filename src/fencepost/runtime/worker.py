@@ -22,7 +22,6 @@ from fencepost.core.errors import (
     LedgerWentBack,
     StoreFailed,
     StoreUnavailable,
-    TimeoutIgnored,
     WorkersLost,
 )
 from fencepost.core.poison import is_poison, is_suspect
@@ -32,8 +31,10 @@ from fencepost.effects.deadline import boot_now
 from fencepost.runtime import guard
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
+from fencepost.runtime.firing import Firings
 from fencepost.runtime.lease import LeaseHolder, check_margin_beside
-from fencepost.runtime.unlived import hand_back, hold_for_error
+from fencepost.runtime.signalling import audit_what_ends_have_refused
+from fencepost.runtime.unlived import hand_back, hold_for_error, ignores_its_time
 
 if TYPE_CHECKING:
     from fencepost.effects.call import Attempting
@@ -50,6 +51,9 @@ PULSE = 0.05
 
 COLLECTOR_THRESHOLD = 10_000
 """New containers before the collector looks at the youngest ones; Python's own default is 700."""
+
+AUDITS_EVERY = 5 * SECOND
+"""Microseconds between two looks for signals that were refused without an audit row as their runs ended."""
 
 RUNS_MAX = 1_000
 """Runs that one worker lives at a time; one that waits costs a row, not a place."""
@@ -91,6 +95,7 @@ class Worker:
         self._lives: dict[int, Execution] = {}
         self._life_of: dict[int, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._firings = Firings(host)
         self._suspects: set[int] = set()
         """Runs lived here that may have brought their last workers down."""
         self._changes: Changes = host.store.changes(self._hear)
@@ -98,6 +103,9 @@ class Worker:
         """Whether the ledger has told of a change that was not looked at yet."""
         self._is_woken = False
         """Whether somebody has ended the last sleep."""
+        self._audits_at = 0
+        self._runs_have_ended = True
+        """Whether signals may have been refused that the audit has no row of; at first, those of a worker that died."""
         self.claimed = 0
         self.abandoned: set[asyncio.Task[None]] = set()
         """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
@@ -165,6 +173,8 @@ class Worker:
                 execution.draining = True
             await self._until_all_are_left()
             self._changes.close()
+            with suppress(StoreUnavailable):
+                await self._ask(audit_what_ends_have_refused, self.host.store)
             await asyncio.to_thread(self.host.lease.end)
 
     def _begin_life(self) -> None:
@@ -174,6 +184,7 @@ class Worker:
         if self.host.lease.is_over:  # of an earlier worker of this process
             self.host.lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
         self.host.take_lease(self.host.lease)
+        self._firings.declare()
         self._loop = asyncio.get_running_loop()
 
     async def _turn(self) -> None:
@@ -182,6 +193,7 @@ class Worker:
             if self.host.lease.lost:
                 await self._new_life()
             pause = await self._claim()
+            await self._audit()
         except LeaseLost as error:
             self.host.lease.give_up(str(error))
             return
@@ -194,12 +206,12 @@ class Worker:
 
     async def _claim(self) -> float:
         """Take what is due; returns how many seconds there is nothing to do unless something changes."""
-        store, namespace, kinds = self.host.store, self.host.namespace, list(self.host.workflows)
+        store, kinds = self.host.store, list(self.host.workflows)
         room = self.runs_max - len(self._lives)
         if room <= 0:
             return self._changes.pause_max  # the run that leaves wakes us; what is due until then is others' to take
         if not (self._is_woken and store.is_remote):  # a claim asks too, and one question less is sooner awake
-            due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
+            due = await self._next_wake(kinds)
             if due is None or due > store.now():
                 return self._pause(due)
         claimed = await asyncio.to_thread(self._take, kinds, room)
@@ -208,13 +220,14 @@ class Worker:
             self._begin(run, history)
         if len(claimed) == room:
             return PULSE
-        due = await self._ask(store.next_wake, kinds, namespace=namespace, margin=self._margin)
+        due = await self._next_wake(kinds)
         # What is due already was not to be had: a second suspect waits for its place.
         return self._pause(due) or PULSE
 
     def _take(self, kinds: list[tuple[str, int]], room: int) -> list[tuple[Run, History | None]]:
-        """Claim what is due; on a thread, which loads it at once where that takes a network's time."""
+        """Fire and claim what is due; on a thread, which loads it at once where that takes a network's time."""
         store = self.host.store
+        self._firings.fire_due()
         claimed = store.claim(
             self.host.lease.id, kinds, namespace=self.host.namespace, now=store.now(), margin=self._margin,
             limit=room, suspects=0 if self._suspects else 1, asks=not store.is_remote,
@@ -225,6 +238,19 @@ class Worker:
                 for first in range(0, len(claimed), LOADED_TOGETHER):
                     histories += store.load_all([run.no for run in claimed[first : first + LOADED_TOGETHER]])
         return list(zip_longest(claimed, histories))
+
+    async def _audit(self) -> None:
+        """Every few seconds in which runs have ended here: see to what their ends have refused."""
+        if self._runs_have_ended and boot_now() >= self._audits_at:
+            self._audits_at = boot_now() + AUDITS_EVERY
+            self._runs_have_ended = False
+            await self._ask(audit_what_ends_have_refused, self.host.store)
+
+    async def _next_wake(self, kinds: list[tuple[str, int]]) -> int | None:
+        return await self._ask(
+            self.host.store.next_wake, kinds, namespace=self.host.namespace, margin=self._margin,
+            schedules=self._firings.names,
+        )  # fmt: skip
 
     async def _ask(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the store: here, or on a thread where the answer takes a network's time, since the loop must go on."""
@@ -290,6 +316,7 @@ class Worker:
         await asyncio.to_thread(self.host.lease.end)
         lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
         await asyncio.to_thread(self.host.take_lease, lease)
+        await asyncio.to_thread(self._firings.declare)
 
     def _longest_step(self) -> int:
         return max((execution.longest_step() for execution in self._lives.values()), default=SECOND)
@@ -334,7 +361,7 @@ class Worker:
             if attempting.may_write:
                 await asyncio.to_thread(hand_back, self.host.store, run)
             else:
-                await asyncio.to_thread(self._hold, run, _ignores_its_time(run, attempting))
+                await asyncio.to_thread(self._hold, run, ignores_its_time(run, attempting))
         except StoreUnavailable as error:
             self._give_up(run, error)
         finally:
@@ -371,8 +398,10 @@ class Worker:
             if self._life_of.get(run.no) is asyncio.current_task():
                 del self._life_of[run.no]
             self.host.watchers.run_left(run.no, left)
+            self._runs_have_ended = True
+            makes_room = was_full or self._firings.wait_for_runs
             is_looked_for = left is not None and (left.resource is not None or left.parent is not None)
-            if was_full or left is None or left.state not in FINAL_RUN_STATES or is_looked_for:
+            if makes_room or left is None or left.state not in FINAL_RUN_STATES or is_looked_for:
                 self._woken.set()  # the last: the next in its line may begin, or its parent go on
 
     async def _begin_next_turn(self, left: Run) -> None:
@@ -413,12 +442,3 @@ class Worker:
             LOG.exception("run %s could not be held", run.id)
             if isinstance(refused, StoreUnavailable):
                 self.host.lease.give_up(f"the ledger failed: {refused}")
-
-
-def _ignores_its_time(run: Run, attempting: Attempting) -> TimeoutIgnored:
-    """Of a body that sends nothing no attempts are counted, so that asking it again would begin one after the other."""
-    return TimeoutIgnored(
-        f"{attempting.position} goes on although its time is over and it was cancelled",
-        hint="let asyncio.CancelledError through in its body",
-        ids={"run": run.id, "step": attempting.position},
-    )

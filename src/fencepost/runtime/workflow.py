@@ -7,14 +7,15 @@ be checked before anything runs. Driving it is `execution`; the language that it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from collections.abc import Awaitable, Callable
+from types import FunctionType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from fencepost.core.errors import DeclarationError
 from fencepost.core.identity import check_name, digest_text
 from fencepost.effects.declare import Effect, Step
 from fencepost.effects.fitting import check_run, in_parentheses
+from fencepost.effects.mentions import mentioned
 from fencepost.effects.values import ArgumentsDoor, Door, result_door
 from fencepost.runtime.run import Run
 
@@ -118,33 +119,11 @@ def _walk(function: Callable[..., Any], found: dict[int, Step[..., Any]], seen: 
         return
     seen.add(id(function))
     package = function.__module__.partition(".")[0]
-    for value in _mentioned(function):
+    for value in mentioned(function):
         if isinstance(value, Step):
             found.setdefault(id(value), value)
         elif isinstance(value, FunctionType) and value.__module__.partition(".")[0] == package:
             _walk(value, found, seen)
-
-
-def _mentioned(function: FunctionType) -> Iterator[Any]:
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # a name that is not bound yet
-            continue
-    names = list(_names(function.__code__))
-    for name in names:
-        value = function.__globals__.get(name)
-        if isinstance(value, ModuleType):
-            yield from (getattr(value, attribute, None) for attribute in names)
-        elif value is not None:
-            yield value
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
 
 
 def _check_names(declared: Workflow[..., Any]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import Audit, History, Lease, Run, Signal
+from fencepost.core.schedule import Firing, Plan
 from fencepost.store.changes import Changes
 from fencepost.store.moves import Move, Observe
 from fencepost.store.walk import Walk
@@ -121,6 +122,19 @@ class Prepared(Protocol):
 Audited = Callable[[Run, Signal], Audit | None]
 """The audit row of a signal, as it was stored for its run; None: it needs none."""
 
+
+class Changed(NamedTuple):
+    """What a verb makes of a schedule: None removes it; with `start` a run is started for its `last_at`."""
+
+    plan: Plan | None
+    audit: Audit
+    start: NewRun | None = None
+
+
+Change = Callable[[Plan, int], Changed]
+
+Declaration = Callable[[list[Plan], int], list[Plan]]
+
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
 
 
@@ -190,8 +204,38 @@ class Store(Protocol):
         the claimer's own lease is over, in the commit that found it overdue if it was.
         """
 
-    def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:
-        """When the earliest unowned run, or lease that owns such runs, falls due; past if it has; None: never."""
+    def next_wake(
+        self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int, schedules: Sequence[str] = ()
+    ) -> int | None:
+        """When the earliest unowned run, lease that owns such runs, or schedule of these names falls due.
+
+        Past if it has; None: never. A schedule that waits for a run is due when that run ends.
+        """
+
+    def schedules(self, namespace: str) -> list[Plan]:
+        """Every schedule of a namespace, by name."""
+
+    def due_schedules(self, namespace: str, names: Sequence[str], now: int) -> list[Plan]:
+        """The schedules of these names, present or former, whose next instant has come and waits for no run."""
+
+    def declare_schedules(self, namespace: str, lease: str, declaration: Declaration) -> list[Plan]:
+        """Write what a worker that begins makes of the schedules that there are; they as they are then.
+
+        Each plan that `declaration` returns is inserted (number 0) or written, and noted as declared by this lease.
+        """
+
+    def fire_schedule(self, firing: Firing, starts: Sequence[NewRun]) -> list[Started] | None:
+        """Start runs and move their schedule, in one commit; None: somebody else has moved it, nothing is started.
+
+        The last of `starts` becomes the schedule's last run, with the last of the firing's instants.
+        """
+
+    def change_schedule(self, namespace: str, name: str, change: Change) -> Plan | None:
+        """Let a person's verb change a schedule under the write lock, with its audit row; as it is then.
+
+        `change` may raise; then nothing is changed. None: it has removed the schedule. Raises `Misuse` if there is
+        none.
+        """
 
     def load(self, run: int) -> History:
         """Everything of one run."""
@@ -229,6 +273,12 @@ class Store(Protocol):
         A run that has ended, or whose one wait of this name is over, refuses it: the stored signal says so. A wait
         that takes many has `"many": true` in its detail. What `audit` makes of a signal that is new is appended in the
         same commit. Raises `RunNotFound`.
+        """
+
+    def audit_left(self, audit: Audited) -> int:
+        """Append the audit rows of some signals that the ends of their runs have refused; how many there were.
+
+        A run may end before its owner has heard of a signal, which is refused in the same write, without a row.
         """
 
     def signalled(self, lease: str) -> list[int]:

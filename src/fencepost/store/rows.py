@@ -1,6 +1,7 @@
 """Turns rows of the tables into records: the column order of the SELECTs in one place.
 
-Each function takes the columns in the order of its query in history.sql, runs.sql, leases.sql or audit.sql. It
+Each function takes the columns in the order of its query in history.sql, runs.sql, leases.sql, schedules.sql
+or audit.sql. It
 decides nothing and reads nothing; `sqlite` runs the queries.
 """
 
@@ -21,6 +22,7 @@ from fencepost.core.records import (
     Signal,
     Step,
 )
+from fencepost.core.schedule import Definition, Plan
 from fencepost.core.states import LeaseState, OperationState, Outcome, RunState, SignalState, StepState
 
 Row = tuple[Any, ...]
@@ -83,6 +85,15 @@ def lease(row: Row) -> Lease:
     values = list(row)
     values[5] = _LEASE[values[5]]
     return Lease(*values)
+
+
+def plan(row: Row) -> Plan:
+    """A row of `all_schedules` or `due_schedules`."""
+    values = [*row[:3], Definition(*row[3:13]), *row[13:]]
+    values[12] = bool(values[12])
+    values[17] = None if values[17] is None else _RUN[values[17]]
+    values[19] = bool(values[19])
+    return Plan(*values)
 
 
 def epoch(found: list[Row]) -> Epoch | None:

@@ -11,19 +11,17 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fencepost.core.epoch import Epoch
-from fencepost.core.errors import LeaseLost, NotOwner, RunNotFound
+from fencepost.core.errors import LeaseLost, NotOwner
 from fencepost.core.poison import fitting
 from fencepost.core.position import effect_position
-from fencepost.core.records import Audit, History, Lease, Run, Signal
+from fencepost.core.records import Audit, History, Lease, Run
 from fencepost.core.transitions import IllegalTransition
-from fencepost.core.waits import NOT_WAITING, RUN_ENDED
 from fencepost.store import callers, faultpoints, histories, rows
-from fencepost.store.api import Audited, AuditFilter, Decision, NewRun, RunFilter, Started
+from fencepost.store.api import AuditFilter, Decision, NewRun, RunFilter, Started
 from fencepost.store.callers import Steps
 from fencepost.store.chain import append
 from fencepost.store.moves import Move, Observe
@@ -38,7 +36,6 @@ Body = Callable[[Any], tuple[Result, Sequence[Move]]]
 """What writes through the database's own connection, and returns its value and the moves that record it."""
 
 _NO_ROW_HAS_THIS_NUMBER = 2**63 - 1
-_SIGNAL_FIELDS = tuple(field.name for field in fields(Signal))
 
 
 def whole(verb: Callable[Concatenate[Any, P], Result]) -> Callable[Concatenate[Any, P], Result]:
@@ -286,10 +283,14 @@ class Verbs(ABC):
         return runs
 
     @whole
-    def next_wake(self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int) -> int | None:
+    def next_wake(
+        self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int, schedules: Sequence[str] = ()
+    ) -> int | None:
         """See `Store.next_wake`."""
         wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
         asked: list[Wanted] = [("next_due_run", wanted), ("next_due_lease", {"margin": margin, **wanted})]
+        if schedules:
+            asked.append(("next_due_schedule", {"namespace": namespace, "names": json.dumps(schedules)}))
         with self._reading() as reading:
             found = reading.execute_all(asked)
         return min((due for ((due,),) in found if due is not None), default=None)
@@ -347,58 +348,6 @@ class Verbs(ABC):
             _refuse(self._write(work, moves))
             work.announce()
             return value
-
-    # -- signals --------------------------------------------------------------------------------------------------
-
-    @whole
-    def signal(self, namespace: str, run_id: str, signal: Signal, audit: Audited | None = None) -> Signal:
-        """See `Store.signal`."""
-        with self._writing() as work:
-            kept: Signal | None = None
-            while kept is None:
-                found = work.execute("find_run", namespace=namespace, id=run_id)
-                if not found:
-                    raise RunNotFound(
-                        f"no run has the id {run_id!r}",
-                        hint="check the id and the namespace; a signal is only kept for a run that was started",
-                        ids={"namespace": namespace, "run": run_id, "signal": signal.id},
-                    )
-                kept = self._signal(work, rows.run(found[0]), signal, audit)
-            return kept
-
-    def _signal(self, work: Work, run: Run, signal: Signal, audit: Audited | None) -> Signal | None:
-        """The signal as this turn of its run has it; None: the turn ended before it was locked, so ask the next one."""
-        if run.turn:
-            earlier = work.execute(
-                "earlier_signal", namespace=run.namespace, run_id=run.id, turn=run.turn, id=signal.id
-            )
-            if earlier:
-                return rows.signal(earlier[0])
-        now = self.now()
-        # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
-        work.lock("lock_run", run=run.no)
-        values = {name: getattr(signal, name) for name in _SIGNAL_FIELDS}
-        keeping = {"run": run.no, "now": now, "run_ended": RUN_ENDED, "not_waiting": NOT_WAITING, **values}
-        work.announce()
-        kept, _, found = work.execute_all(
-            [
-                ("keep_signal", keeping),
-                ("wake_run", {"run": run.no, "id": signal.id, "now": now}),
-                ("find_signal", {"run": run.no, "id": signal.id}),
-            ]
-        )
-        if not found:
-            return None
-        stored = rows.signal(found[0])
-        written = audit(run, stored) if kept and audit is not None else None
-        if written is not None:
-            self._append(work, written)
-        return stored
-
-    @whole
-    def signalled(self, lease: str) -> list[int]:
-        """See `Store.signalled`."""
-        return [row[0] for row in self._read("signalled_runs", lease=lease)]
 
     # -- audit ----------------------------------------------------------------------------------------------------
 

@@ -77,3 +77,22 @@ def test_a_signal_is_audited_when_it_comes_the_first_time(ledger: Ledger) -> Non
 
     assert asked == [("run-1", SignalState.REFUSED), ("run-1", SignalState.KEPT)]
     assert [row.verb for row in ledger.store.audits(None, None)] == ["not waiting"]
+
+
+def test_what_the_end_of_a_run_refuses_is_audited_once_soon_after(ledger: Ledger) -> None:
+    run = ledger.running()
+    for name in ("one", "two"):
+        ledger.store.signal("default", "run-1", build.signal(name))
+    asked: list[tuple[str, str, str | None]] = []
+
+    def audited(of: Run, refused: Signal) -> Audit:
+        asked.append((of.state, refused.id, refused.reason))
+        return build.audit(refused.id)
+
+    assert ledger.store.audit_left(audited) == 0
+    ledger.do(run, build.move_run(run, "succeed", "succeeded"))
+
+    assert ledger.store.audit_left(audited) == 2
+    assert ledger.store.audit_left(audited) == 0
+    assert sorted(asked) == [("succeeded", name, "the run has ended") for name in ("one", "two")]
+    assert sorted(row.verb for row in ledger.store.audits(None, None)) == ["one", "two"]

@@ -27,6 +27,24 @@ WITH pasted AS (
 )
 SELECT count(*) FROM pasted;
 
+-- name: paste_schedule
+-- Insert schedules as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.schedule OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.schedule, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_schedule_carrier
+-- Insert who has declared them as it is; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.schedule_carrier
+    SELECT * FROM json_populate_recordset(NULL::fencepost.schedule_carrier, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
 -- name: paste_step
 -- Insert steps as they are; how many.
 WITH pasted AS (
@@ -94,6 +112,10 @@ SELECT count(*) FROM pasted;
 -- Number new runs from the highest on.
 SELECT setval(pg_get_serial_sequence('fencepost.run', 'no'), max(no)) FROM fencepost.run;
 
+-- name: continue_schedule
+-- Number new schedules from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.schedule', 'no'), max(no)) FROM fencepost.schedule;
+
 -- name: continue_step
 -- Number new steps from the highest on.
 SELECT setval(pg_get_serial_sequence('fencepost.step', 'no'), max(no)) FROM fencepost.step;
@@ -123,7 +145,8 @@ SELECT NOT EXISTS (SELECT FROM fencepost.run) AND NOT EXISTS (SELECT FROM fencep
 -- How many rows each table holds, in the order of `copy`.
 SELECT
     (SELECT count(*) FROM fencepost.epoch), (SELECT count(*) FROM fencepost.lease),
-    (SELECT count(*) FROM fencepost.run), (SELECT count(*) FROM fencepost.step),
+    (SELECT count(*) FROM fencepost.run), (SELECT count(*) FROM fencepost.schedule),
+    (SELECT count(*) FROM fencepost.schedule_carrier), (SELECT count(*) FROM fencepost.step),
     (SELECT count(*) FROM fencepost.operation), (SELECT count(*) FROM fencepost.attempt),
     (SELECT count(*) FROM fencepost.token), (SELECT count(*) FROM fencepost.observation),
     (SELECT count(*) FROM fencepost.signal), (SELECT count(*) FROM fencepost.audit);

@@ -58,6 +58,10 @@ SELECT count(*) FROM (
 -- Keep everybody from starting, claiming or moving any run until the end.
 LOCK TABLE fencepost.run IN SHARE ROW EXCLUSIVE MODE;
 
+-- name: lock_schedules
+-- Let nobody else declare, fire or change a schedule until the end.
+LOCK TABLE fencepost.schedule IN SHARE ROW EXCLUSIVE MODE;
+
 -- name: lock_audit
 -- Let nobody else append to the chain until the end.
 LOCK TABLE fencepost.audit IN SHARE ROW EXCLUSIVE MODE;

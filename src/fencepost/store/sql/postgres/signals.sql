@@ -43,3 +43,12 @@ UPDATE fencepost.run SET wake_at = :now, version = version + 1, changed_at = :no
 WHERE no = :run AND state IN ('waiting', 'cancelling', 'compensating') AND lease IS NULL
 AND coalesce(wake_at > :now, true)
 AND EXISTS (SELECT 1 FROM fencepost.signal WHERE run = :run AND id = :id AND state = 'kept');
+
+-- name: unaudited_signals
+-- Signals that their runs' ends have refused and of which the audit has no row yet; so many at most.
+SELECT run, id, name, payload, state, sent_at, sender, fingerprint, reason, position, closed_at
+FROM fencepost.signal WHERE audited = 0 LIMIT :limit;
+
+-- name: note_audited
+-- The audit has a row of this signal's refusal.
+UPDATE fencepost.signal SET audited = 1 WHERE run = :run AND id = :id AND audited = 0;

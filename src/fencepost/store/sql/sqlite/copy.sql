@@ -12,6 +12,14 @@ SELECT * FROM lease ORDER BY id;
 -- Every run, parents before their children.
 SELECT * FROM run ORDER BY no;
 
+-- name: copy_schedule
+-- Every schedule; each refers to a worker life, and to a run once it has fired.
+SELECT * FROM schedule ORDER BY no;
+
+-- name: copy_schedule_carrier
+-- Which worker lives have declared them.
+SELECT * FROM schedule_carrier ORDER BY schedule, lease;
+
 -- name: copy_step
 -- Every step, in the order in which they were opened.
 SELECT rowid AS no, * FROM step ORDER BY rowid;

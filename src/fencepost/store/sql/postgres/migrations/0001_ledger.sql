@@ -145,6 +145,49 @@ FOR EACH ROW WHEN (
 )
 EXECUTE FUNCTION fencepost.wake_parent();
 
+-- What is started at times: a schedule as the code last declared it, and how far it has come. Its row outlives the code.
+CREATE TABLE fencepost.schedule (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    -- The name that it was declared under before: workers of that code know it by this one.
+    formerly text COLLATE "C",
+    workflow text COLLATE "C" NOT NULL,
+    workflow_version bigint NOT NULL,
+    principal text,
+    input text NOT NULL,
+    fingerprint text NOT NULL,
+    cron text COLLATE "C" NOT NULL,
+    zone text COLLATE "C" NOT NULL,
+    overlap text COLLATE "C" NOT NULL CHECK (overlap IN ('skip', 'queue', 'allow')),
+    catch_up text COLLATE "C" NOT NULL CHECK (catch_up IN ('all', 'last', 'none')),
+    catch_up_within bigint NOT NULL CHECK (catch_up_within >= 0),
+    next_at bigint NOT NULL,
+    last_at bigint,
+    last_run bigint REFERENCES fencepost.run (no),
+    -- Whether `next_at` waits until the run before it has ended.
+    waits bigint NOT NULL DEFAULT 0 CHECK (waits IN (0, 1)),
+    passed bigint NOT NULL DEFAULT 0 CHECK (passed >= 0),
+    note text,
+    paused_at bigint,
+    declared_by text COLLATE "C" NOT NULL REFERENCES fencepost.lease (id),
+    declared_at bigint NOT NULL,
+    version bigint NOT NULL DEFAULT 0,
+    changed_at bigint NOT NULL,
+    UNIQUE (namespace, name),
+    -- The instant that was started last is known together with its run.
+    CHECK ((last_at IS NULL) = (last_run IS NULL)),
+    -- Nothing waits without a run for which it does.
+    CHECK (waits = 0 OR last_run IS NOT NULL)
+);
+
+-- Which worker lives have declared a schedule; one without a live one is an orphan, and starts nothing.
+CREATE TABLE fencepost.schedule_carrier (
+    schedule bigint NOT NULL REFERENCES fencepost.schedule (no),
+    lease text COLLATE "C" NOT NULL REFERENCES fencepost.lease (id),
+    PRIMARY KEY (schedule, lease)
+);
+
 -- A recorded position of a run that is not an effect. `no` tells in which order they were opened.
 CREATE TABLE fencepost.step (
     no bigint GENERATED ALWAYS AS IDENTITY,
@@ -301,11 +344,17 @@ CREATE TABLE fencepost.signal (
     position text COLLATE "C",
     sent_at bigint NOT NULL,
     closed_at bigint,
+    audited bigint NOT NULL DEFAULT 1 CHECK (audited IN (0, 1)),
     PRIMARY KEY (run, id),
     CHECK ((state = 'kept') = (closed_at IS NULL)),
     CHECK (state <> 'applied' OR position IS NOT NULL),
-    CHECK (state <> 'refused' OR reason IS NOT NULL)
+    CHECK (state <> 'refused' OR reason IS NOT NULL),
+    -- Only what was refused as its run ended waits for its audit row.
+    CHECK (audited = 1 OR state = 'refused')
 ) WITH (fillfactor = 80);
+
+-- What a run's end has refused is audited soon after; nearly always there is nothing of the kind.
+CREATE INDEX signal_unaudited ON fencepost.signal (run) WHERE audited = 0;
 
 -- A run that begins to wait asks for what was kept; the signals of the past are not looked at.
 CREATE INDEX signal_kept ON fencepost.signal (run, name) WHERE state = 'kept';
@@ -344,9 +393,10 @@ CREATE TRIGGER audit_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON fencepost.au
 FOR EACH STATEMENT EXECUTE FUNCTION fencepost.refuse_change();
 
 -- A run that ends takes no signal any more; also of those that its owner has not heard of, none is left without a word.
+-- A trigger cannot chain an audit row, so it leaves that to `audit_left`.
 CREATE FUNCTION fencepost.refuse_signals() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE fencepost.signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at
+    UPDATE fencepost.signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at, audited = 0
     WHERE run = new.no AND state = 'kept';
     RETURN NULL;
 END

@@ -130,6 +130,49 @@ BEGIN
     WHERE no = new.parent AND ended_at IS NULL;
 END;
 
+-- What is started at times: a schedule as the code last declared it, and how far it has come. Its row outlives the code.
+CREATE TABLE schedule (
+    no INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- The name that it was declared under before: workers of that code know it by this one.
+    formerly TEXT,
+    workflow TEXT NOT NULL,
+    workflow_version INTEGER NOT NULL,
+    principal TEXT,
+    input TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    cron TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    overlap TEXT NOT NULL CHECK (overlap IN ('skip', 'queue', 'allow')),
+    catch_up TEXT NOT NULL CHECK (catch_up IN ('all', 'last', 'none')),
+    catch_up_within INTEGER NOT NULL CHECK (catch_up_within >= 0),
+    next_at INTEGER NOT NULL,
+    last_at INTEGER,
+    last_run INTEGER REFERENCES run (no),
+    -- Whether `next_at` waits until the run before it has ended.
+    waits INTEGER NOT NULL DEFAULT 0 CHECK (waits IN (0, 1)),
+    passed INTEGER NOT NULL DEFAULT 0 CHECK (passed >= 0),
+    note TEXT,
+    paused_at INTEGER,
+    declared_by TEXT NOT NULL REFERENCES lease (id),
+    declared_at INTEGER NOT NULL,
+    version INTEGER NOT NULL DEFAULT 0,
+    changed_at INTEGER NOT NULL,
+    UNIQUE (namespace, name),
+    -- The instant that was started last is known together with its run.
+    CHECK ((last_at IS NULL) = (last_run IS NULL)),
+    -- Nothing waits without a run for which it does.
+    CHECK (waits = 0 OR last_run IS NOT NULL)
+) STRICT;
+
+-- Which worker lives have declared a schedule; one without a live one is an orphan, and starts nothing.
+CREATE TABLE schedule_carrier (
+    schedule INTEGER NOT NULL REFERENCES schedule (no),
+    lease TEXT NOT NULL REFERENCES lease (id),
+    PRIMARY KEY (schedule, lease)
+) STRICT, WITHOUT ROWID;
+
 -- A recorded position of a run that is not an effect.
 CREATE TABLE step (
     run INTEGER NOT NULL REFERENCES run (no),
@@ -289,20 +332,27 @@ CREATE TABLE signal (
     position TEXT,
     sent_at INTEGER NOT NULL,
     closed_at INTEGER,
+    audited INTEGER NOT NULL DEFAULT 1 CHECK (audited IN (0, 1)),
     PRIMARY KEY (run, id),
     CHECK ((state = 'kept') = (closed_at IS NULL)),
     CHECK (state <> 'applied' OR position IS NOT NULL),
-    CHECK (state <> 'refused' OR reason IS NOT NULL)
+    CHECK (state <> 'refused' OR reason IS NOT NULL),
+    -- Only what was refused as its run ended waits for its audit row.
+    CHECK (audited = 1 OR state = 'refused')
 ) STRICT;
+
+-- What a run's end has refused is audited soon after; nearly always there is nothing of the kind.
+CREATE INDEX signal_unaudited ON signal (run) WHERE audited = 0;
 
 -- A run that begins to wait asks for what was kept; the signals of the past are not looked at.
 CREATE INDEX signal_kept ON signal (run, name) WHERE state = 'kept';
 
 -- A run that ends takes no signal any more; also of those that its owner has not heard of, none is left without a word.
+-- A trigger cannot chain an audit row, so it leaves that to `audit_left`.
 CREATE TRIGGER signal_is_not_left AFTER UPDATE OF ended_at ON run
 WHEN new.ended_at IS NOT NULL AND old.ended_at IS NULL AND new.state <> 'continued'
 BEGIN
-    UPDATE signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at
+    UPDATE signal SET state = 'refused', reason = 'the run has ended', closed_at = new.ended_at, audited = 0
     WHERE run = new.no AND state = 'kept';
 END;
 

@@ -1,0 +1,58 @@
+"""A second layer that retries is named before anything is sent: by the app, by doctor and by the recovery table."""
+
+import logging
+
+import pytest
+
+from fencepost import App, DeclarationError, Layer, Run, SyncCall, effect, workflow
+from fencepost.cli.doctor import checks
+from fencepost.runtime.contracts import recovery_table
+
+SDK = Layer("openai.OpenAI", sends=3, off="OpenAI(max_retries=0)")
+
+
+@effect(on_unknown="hold", attempt_timeout="5s", clients=[SDK])
+def charge(call: SyncCall, order: str) -> None:
+    """Sends nothing here."""
+
+
+@workflow()
+async def buy(run: Run, order: str) -> None:
+    await run.do(charge(order))
+
+
+def app_at(place, **options) -> App:
+    return App(f"sqlite:///{place / 'ledger.db'}", workflows=[buy], **options)
+
+
+SAID = "charge: 5 attempts × 3 (openai.OpenAI) = 15 sends per operation at most"
+
+
+def test_an_app_says_it_when_it_opens_its_ledger(tmp_path, caplog):
+    app = app_at(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        app.sync.start(buy, "1", id="order:1")
+    assert f"{SAID}; switch it off: openai.OpenAI: OpenAI(max_retries=0)" in caplog.text
+    app.sync.close()
+
+
+def test_a_strict_app_refuses_and_has_touched_nothing(tmp_path):
+    with pytest.raises(DeclarationError, match="a second layer retries") as refused:
+        app_at(tmp_path, strict=True).sync.start(buy, "1", id="order:1")
+    assert SAID in refused.value.message
+    assert "OpenAI(max_retries=0)" in refused.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_warns_and_finds_a_problem_where_the_app_is_strict(tmp_path):
+    for strict, verdict in ((False, "warning"), (True, "problem")):
+        found = [check for check in checks(app_at(tmp_path, strict=strict), has_code=True) if check.name == "retries"]
+        assert [(check.verdict, check.says) for check in found] == [(verdict, SAID)]
+
+
+def test_the_recovery_table_multiplies_what_stands_around_every_effect(tmp_path):
+    (row,) = recovery_table(app_at(tmp_path, clients=[Layer("tool server", 2, "retries: 0")]))
+    assert row.sends == (
+        "5 attempts × 2 (tool server) × 3 (openai.OpenAI) = 30 sends per operation at most; "
+        "to switch off: tool server: retries: 0; openai.OpenAI: OpenAI(max_retries=0)"
+    )
