@@ -20,7 +20,7 @@ def started(ledger: Ledger, name: str) -> Run:
 
 def intended(run: Run, step: str = "pay", item: str = "", **changes: Any) -> NewOperation:
     """An operation under the key of its place."""
-    key = operation_key(run.namespace, run.id, step, item or None, 1)
+    key = operation_key(run.namespace, run.id, step, item or None, 1, turn=run.turn)
     return build.new_operation(run, step, item=item, key=key, request=REQUEST, fingerprint=PRINT, **changes)
 
 
@@ -43,6 +43,8 @@ def healthy(ledger: Ledger) -> None:
     _at_work(ledger)
     _ended_by_hand(ledger)
     _taken_back(ledger)
+    _parent_and_child(ledger)
+    _turns(ledger)
 
 
 def _succeeded(ledger: Ledger) -> None:
@@ -119,3 +121,22 @@ def _taken_back(ledger: Ledger) -> None:
     ledger.store.audit(build.audit("cancel", run_id=run.id))
     ledger.do(run, build.move_operation(ledger.run(run), "cancel", "reserved", "cancelled"))
     end(ledger, run, "end cancelled", "cancelled")
+
+
+def _parent_and_child(ledger: Ledger) -> None:
+    """Numbers 9 and 10: the first waits for the second, which nobody has claimed."""
+    run = started(ledger, "parent")
+    waits = build.open_step(run, "/sub", kind="child")
+    ledger.do(run, waits, build.start_child(run, "child", fingerprint=digest_text(b'{"n":2}')))
+    end(ledger, run, "wait", "waiting")
+
+
+def _turns(ledger: Ledger) -> None:
+    """Numbers 11 and 12: two turns of one run, which has paid in both."""
+    run = started(ledger, "turning")
+    done(ledger, run, delivered=1)
+    ends = build.move_run(run, "continue", "continued", delivered=1)
+    ledger.do(run, ends, build.next_turn(run, lease=run.lease))
+    following = ledger.store.find("default", "turning")
+    assert following is not None, "a turn ends in the commit that begins the next one"
+    done(ledger, following, delivered=1)

@@ -8,9 +8,9 @@ from typing import Any
 from fencepost.store.postgres_url import is_postgres, place_of
 
 _COPY = (
-    "CREATE TABLE copied AS SELECT * FROM operation ORDER BY rowid",
-    "DROP TABLE operation",
-    "ALTER TABLE copied RENAME TO operation",
+    "CREATE TABLE copied AS SELECT * FROM {table} ORDER BY rowid",
+    "DROP TABLE {table}",
+    "ALTER TABLE copied RENAME TO {table}",
 )
 
 _CHECKS = """
@@ -36,11 +36,12 @@ class Tampering:
         """Run one statement; how many rows it changed."""
         return int(self._connection.execute(statement.replace("?", self._mark), values).rowcount)
 
-    def allow_shared_keys(self) -> None:
-        """Let two operations have one key: a file's table has to be copied for that, without its rules."""
+    def allow_twins(self) -> None:
+        """Let two operations have one key, and two runs one turn: a file's table is copied for that, without rules."""
         if self._mark == "?":
-            for statement in _COPY:
-                self._connection.execute(statement)
+            for table in ("operation", "run"):
+                for statement in _COPY:
+                    self._connection.execute(statement.format(table=table))
 
     def rows(self, statement: str, *values: Any) -> list[Any]:
         """What a statement yields."""

@@ -3,7 +3,7 @@
 A rule looks at one run with everything that belongs to it, or at the ledger as a whole, and yields what it finds: the
 place, and what is wrong there. Its name is the function's. Pure: walking through a ledger is `store.walk`, saying what
 was found `runtime.checking`. The rules here are those on runs, their ownership and their waits; those on operations and
-evidence are `contradictions_of_effects`.
+evidence are `contradictions_of_effects`, those on parents, children and turns `contradictions_of_families`.
 """
 
 from __future__ import annotations
@@ -36,19 +36,36 @@ class Ledgerwide:
     audits_of_nothing: list[tuple[int, str, str]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """What a run is judged by beside itself: its parent and the other turns of it.
+
+    `parent` is the state of the run that it was started by, `waits` that of the position which waits for it there,
+    None where there is none. `print_before` is the fingerprint of the turn before it.
+    """
+
+    parent: RunState | None = None
+    waits: StepState | None = None
+    same_turn: int = 1
+    turn_before: RunState | None = None
+    print_before: str | None = None
+    has_next_turn: bool = False
+
+
 @dataclass(slots=True)
 class Whole:
     """One run with everything that the ledger holds of it.
 
-    `counted` is how many attempts each operation says that it has, by position; `strays` are attempts of no operation;
-    `verbs` how often each verb was done to the run, by the audit; `shared_keys` those that more than one operation has.
+    `kin` is there for a child, and for a run of more turns than one. `counted` is how many attempts each operation says
+    that it has, by position; `strays` are attempts of no operation; `verbs` how often each verb was done to the run, by
+    the audit; `shared_keys` those that more than one operation has.
     """
 
     history: History
     counted: dict[str, int] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     lease: Lease | None = None
-    lacks_parent: bool = False
+    kin: Kin | None = None
     verbs: dict[str, int] = field(default_factory=dict)
     shared_keys: set[str] = field(default_factory=set)
 
@@ -120,17 +137,13 @@ def held_for_what_is_known(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
         yield str(said.get("step")), "the run is held because it is unknown, and it is not"
 
 
-def lacking_its_parent(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
-    """The run that a run was started by is there."""
-    if whole.lacks_parent:
-        yield "run", f"its parent, run number {whole.history.run.parent}, is not there"
-
-
 def input_of_another_print(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
-    """The fingerprint by which a second start is compared is that of the run's stored input."""
+    """The fingerprint by which a second start is compared is that of the input with which the first turn began."""
     run = whole.history.run
-    if run.fingerprint != digest_text(run.input.encode()):
+    if run.turn == 0 and run.fingerprint != digest_text(run.input.encode()):
         yield "input", "its fingerprint is not that of the stored input"
+    if whole.kin is not None and whole.kin.print_before not in (None, run.fingerprint):
+        yield "input", "its fingerprint is not that of the turn before it"
 
 
 # -- who owns it ------------------------------------------------------------------------------------------------------
@@ -304,7 +317,6 @@ ON_RUNS: tuple[RunRule, ...] = (
     ended_without_its_answer,
     held_without_a_reason,
     held_for_what_is_known,
-    lacking_its_parent,
     input_of_another_print,
     owned_by_nobody,
     owned_by_a_lease_that_never_was,

@@ -1,8 +1,8 @@
 """Looks through a whole ledger: for contradictions in what it holds, and for breaks in the chain of its audit.
 
 Both read, from one moment, a few runs or rows at a time, and change nothing; workers go on meanwhile. What contradicts
-what is decided in `core.contradictions` and `contradictions_of_effects`, what breaks a chain in `store.chain`; what is
-said about it belongs to the command line.
+what is decided in `core.contradictions` and its neighbours, what breaks a chain in `store.chain`; what is said about it
+belongs to the command line.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from fencepost.core.contradictions import ON_LEDGERS, ON_RUNS, Contradiction, Ledgerwide, Whole
 from fencepost.core.contradictions_of_effects import ON_EFFECTS
+from fencepost.core.contradictions_of_families import ON_FAMILIES
 from fencepost.store.chain import Anchor, Verdict, verify
 
 if TYPE_CHECKING:
     from fencepost.store.api import Store
     from fencepost.store.walk import Walk
 
-RULES = (*ON_RUNS, *ON_EFFECTS, *ON_LEDGERS)
+RULES = (*ON_RUNS, *ON_FAMILIES, *ON_EFFECTS, *ON_LEDGERS)
 """Every rule that is asked of a run or a ledger; its docstring says what never happens."""
 
 CHAIN = "audit_chain_broken"
@@ -77,7 +78,7 @@ def _check_run(whole: Whole, ledger: Ledgerwide, checked: Checked) -> None:
     run = whole.history.run
     checked.runs += 1
     checked.operations += len(whole.history.operations)
-    for rule in (*ON_RUNS, *ON_EFFECTS):
+    for rule in (*ON_RUNS, *ON_FAMILIES, *ON_EFFECTS):
         for where, says in rule(whole, ledger):
             checked.note(Contradiction(rule.__name__, run.namespace, run.id, where, says))
 

@@ -45,7 +45,10 @@ def hand_back(store: Store, run: Run) -> None:
 
 
 def ignores_its_time(run: Run, attempting: Attempting) -> TimeoutIgnored:
-    """Why the run is held. Of a body that sends nothing no attempts are counted, so that asking it again would begin one after the other."""
+    """The reason of a run's hold: a body that sends nothing has no attempts that are counted.
+
+    Asking it again would begin one after the other.
+    """
     return TimeoutIgnored(
         f"{attempting.position} goes on although its time is over and it was cancelled",
         hint="let asyncio.CancelledError through in its body",

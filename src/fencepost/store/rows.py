@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fencepost.core.contradictions import Kin
 from fencepost.core.epoch import Epoch
 from fencepost.core.records import (
     Attempt,
@@ -99,6 +100,19 @@ def plan(row: Row) -> Plan:
 def epoch(found: list[Row]) -> Epoch | None:
     """The rows of `current_epoch`: one, or none."""
     return Epoch(*found[0]) if found else None
+
+
+def kin(row: Row) -> Kin:
+    """A row of `walk_kin`, after the run's number."""
+    parent, waits, same_turn, turn_before, print_before, has_next_turn = row
+    return Kin(
+        parent=None if parent is None else _RUN[parent],
+        waits=None if waits is None else _STEP[waits],
+        same_turn=int(same_turn),
+        turn_before=None if turn_before is None else _RUN[turn_before],
+        print_before=print_before,
+        has_next_turn=bool(has_next_turn),
+    )
 
 
 def audit(row: Row) -> Audit:

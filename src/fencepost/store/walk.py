@@ -26,7 +26,7 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 _OF_RUNS = (
     "walk_steps", "walk_operations", "walk_attempts", "walk_observations", "walk_signals", "walk_leases",
-    "walk_parents", "walk_verbs", "walk_shared_keys",
+    "walk_kin", "walk_verbs", "walk_shared_keys",
 )  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def _whole(run: Row, of_run: dict[str, list[Row]], shared: set[str]) -> Whole:
         counted=counted,
         strays=strays,
         lease=leases[0] if leases else None,
-        lacks_parent=bool(of_run["walk_parents"]),
+        kin=rows.kin(of_run["walk_kin"][0][1:]) if of_run["walk_kin"] else None,
         verbs={row[1]: int(row[2]) for row in of_run["walk_verbs"]},
         shared_keys=shared,
     )

@@ -49,11 +49,22 @@ SELECT run.no, lease.id, host, boot_id, pid, process_started, lease.state, taken
 FROM fencepost.run JOIN fencepost.lease ON lease.id = run.lease
 WHERE run.no > :after AND run.no <= :last ORDER BY run.no;
 
--- name: walk_parents
--- Those of these runs whose parent is not there.
-SELECT no FROM fencepost.run
-WHERE no > :after AND no <= :last AND parent IS NOT NULL
-AND NOT EXISTS (SELECT 1 FROM fencepost.run AS above WHERE above.no = run.parent);
+-- name: walk_kin
+-- Of those of these runs that have a parent, or are not their runs' only turn: how the parent stands, and its position
+-- that waits for the run; how many rows are the same turn, the turn before, and whether there is a next one.
+SELECT run.no, above.state, step.state, (
+        SELECT count(*) FROM fencepost.run AS same
+        WHERE same.namespace = run.namespace AND same.id = run.id AND same.turn = run.turn
+    ), before.state, before.fingerprint, EXISTS (
+        SELECT 1 FROM fencepost.run AS next
+        WHERE next.namespace = run.namespace AND next.id = run.id AND next.turn = run.turn + 1
+    )
+FROM fencepost.run
+LEFT JOIN fencepost.run AS above ON above.no = run.parent
+LEFT JOIN fencepost.step ON step.run = run.parent AND step.position = run.parent_step AND step.kind = 'child'
+LEFT JOIN fencepost.run AS before ON before.namespace = run.namespace AND before.id = run.id AND before.turn = run.turn - 1
+WHERE run.no > :after AND run.no <= :last AND (run.parent IS NOT NULL OR run.turn > 0 OR run.state = 'continued')
+ORDER BY run.no;
 
 -- name: walk_verbs
 -- What the audit says was done to these runs: how often each verb.
