@@ -132,7 +132,7 @@ def test_a_check_sees_one_moment_while_others_write(whole: Ledger) -> None:
         assert len(list(walk.runs())) == 12
         assert len(list(walk.audits())) == 2
         assert first
-    assert check(whole.store).runs == 9
+    assert check(whole.store).runs == 13
 
 
 def test_a_lease_that_is_over_is_no_contradiction_before_its_margin(ledger: Ledger) -> None:
