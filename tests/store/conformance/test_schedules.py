@@ -108,6 +108,24 @@ def test_what_waits_for_a_run_is_due_when_that_has_ended(ledger: Ledger) -> None
     assert (due.waits, due.last_run_state) == (True, RunState.SUCCEEDED)
 
 
+def test_what_waits_for_a_run_of_several_turns_is_due_when_the_last_of_them_has_ended(ledger: Ledger) -> None:
+    (plan,) = declare(ledger, "nightly")
+    ledger.store.fire_schedule(firing(plan, waits=True), [start(plan)])
+    ledger.now = DUE + HOUR
+    (run,) = ledger.claim()
+    ledger.do(run, build.move_run(run, "continue", "continued"), build.next_turn(run, lease=run.lease))
+
+    assert ledger.store.due_schedules("default", ["nightly"], ledger.now) == []
+    assert wake(ledger, "nightly") != DUE + HOUR
+    assert ledger.store.schedules("default")[0].last_run_state is RunState.RUNNING
+    following = ledger.store.find("default", run.id)
+    ledger.do(following, build.move_run(following, "succeed", "succeeded"))
+
+    assert wake(ledger, "nightly") == DUE + HOUR
+    (due,) = ledger.store.due_schedules("default", ["nightly"], ledger.now)
+    assert (due.waits, due.last_run_state) == (True, RunState.SUCCEEDED)
+
+
 def test_it_is_due_under_its_former_name_too(ledger: Ledger) -> None:
     (plan,) = declare(ledger, "nightly")
 
