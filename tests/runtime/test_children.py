@@ -8,6 +8,7 @@ from fencepost.effects.call import Call
 from fencepost.effects.declare import compute
 from fencepost.runtime import verbs
 from fencepost.runtime.app import App
+from fencepost.runtime.bulk import Selection
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import Gate, expire, hold, keyed, once, played, reaches, target, until, verb, working
@@ -336,9 +337,16 @@ async def test_terminating_the_parent_cancels_its_children(db: str) -> None:
     async with working(db, waiting, racing) as app:
         await app.start(racing, id="parent")
         await begins(app, "slow", RunState.WAITING)
+        await reaches(app, "parent", RunState.WAITING)
+        waits = Selection(state="waiting", prefix="parent")
+        (would,) = await app.bulk("terminate", waits, dry_run=True, by="ann", reason="she says so")
+        assert would.moves == ("child run slow: waiting -> cancelling",)
         await verb(app, verbs.terminate, "parent")
         await begins(app, "slow", RunState.CANCELLED)
         assert (await app.show("parent")).run.state is RunState.TERMINATED
+        done = next(row for row in await app.audit(run="parent") if row.verb == "terminate")
+        assert '"run":"terminated"' in done.after
+        assert not (await app.check()).found
 
 
 @played

@@ -1,8 +1,10 @@
 """A run that continues as a new turn: one id, an empty history for each turn, no key and no effect used twice."""
 
+import asyncio
+
 import pytest
 
-from fencepost.core.errors import RunCancelled, RunHeld
+from fencepost.core.errors import RunCancelled, RunHeld, VerbRefused
 from fencepost.core.states import RunState
 from fencepost.runtime import verbs
 from fencepost.runtime.run import Run
@@ -169,3 +171,19 @@ async def test_whoever_takes_a_turn_over_repeats_nothing_of_the_earlier_ones(db:
         gate.opened.set()
     await until(lambda: len(target.objects) >= 3, "the late request to land")
     assert sorted(target.objects) == ["turn 0", "turn 1", "turn 2"]
+
+
+@played
+async def test_only_the_last_turn_is_reopened_and_none_that_has_gone_on(db: str) -> None:
+    async with working(db, counting) as app:
+        handle = await app.start(counting, 0, 2, id="run")
+        assert await handle.result(within="20s") == 2
+        earlier = app.store.turn("default", "run", 1)
+        assert earlier.state is RunState.CONTINUED
+        for of_turns in (verbs.reopen, verbs.resume, verbs.compensate, verbs.terminate, verbs.cancel):
+            with pytest.raises(VerbRefused):
+                await asyncio.to_thread(of_turns, app, earlier, by="ada", reason="once more")
+        assert (await app.reopen("run", by="ada", reason="once more")).turn == 2
+        assert await (await app.handle("run")).result(within="20s") == 2
+        assert not (await app.check()).found
+    assert target.objects == ["turn 0", "turn 1", "turn 2"]

@@ -18,7 +18,7 @@ from fencepost.core.states import RunState
 from fencepost.runtime import verbs
 from fencepost.runtime.deeds import Desk, after_moves
 from fencepost.store.api import RunFilter
-from fencepost.store.moves import Move, MoveOperation, MoveStep, Observe
+from fencepost.store.moves import Move, MoveOperation, MoveRun, MoveStep, Observe
 
 if TYPE_CHECKING:
     from fencepost.store.api import Decision, Store
@@ -138,17 +138,21 @@ class Rehearsal:
         """See `Store.decide`; nothing is written, and the history is returned with the run as it would be."""
         history = self.load(run)
         moves, observations, _ = decision(history, self.now())
-        self.moves = (*filter(None, map(_moved, moves)), *filter(None, map(_asked, observations)))
+        children = {child.no: child.id for child in history.children}
+        moved = (_moved(move, children) for move in moves)
+        self.moves = (*filter(None, moved), *filter(None, map(_asked, observations)))
         history.run = after_moves(history.run, moves)
         return history
 
 
-def _moved(move: Move) -> str | None:
+def _moved(move: Move, children: Mapping[int, str]) -> str | None:
     match move:
         case MoveOperation() if move.expected != move.to:
             return f"{effect_position(move.step, move.item or None)}: {move.expected} -> {move.to}"
         case MoveStep() if move.expected != move.to:
             return f"{move.position}: {move.expected} -> {move.to}"
+        case MoveRun() if move.run in children:
+            return f"child run {children[move.run]}: {move.expected} -> {move.to}"
         case _:
             return None
 
