@@ -62,6 +62,11 @@ def test_once_somebody_has_begun_an_epoch_this_process_goes_on(postgres: Place, 
     other.close()
 
     assert store.start_run(build.new_run("second")).is_new
+    # Once more, from the same backup: it does not know of that epoch.
+    postgres.server.ask(f"DELETE FROM {postgres.schema}.epoch")  # noqa: S608 - the same
+    lose_commits(postgres)
+    with pytest.raises(LedgerWentBack):
+        store.start_run(build.new_run("third"))
 
 
 def test_a_connection_that_was_lost_and_nothing_with_it_is_made_anew(postgres: Place, store: Store) -> None:
