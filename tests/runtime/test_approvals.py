@@ -1,5 +1,7 @@
 """An approval allows one exact call, once, while both persons have the right to it; counted at the target."""
 
+import json
+
 import pytest
 
 from fencepost.core.approval import Approval, Refusal, Right
@@ -698,6 +700,16 @@ async def test_the_same_answer_twice_counts_once_and_another_one_is_refused(db):
 
 async def _refused(app, signal_id):
     return any(one.id == signal_id and one.state is SignalState.REFUSED for one in (await app.show("r")).signals)
+
+
+@played
+async def test_a_comment_in_any_characters_is_kept_and_audited(db):
+    async with working(db, paying) as app:
+        await app.start(paying, "a", id="r")
+        await given(app, comment="no\0thing \u202e 日本語")
+        assert audits(app, outcome="done") == [("approve", "ann", "no\\0thing \u202e 日本語")]
+        [answer] = (await app.show("r")).signals
+        assert json.loads(answer.payload)["comment"] == "no\0thing \u202e 日本語"
 
 
 @played
