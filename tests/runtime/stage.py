@@ -58,10 +58,14 @@ class Gate:
     def __init__(self) -> None:
         self.reached = asyncio.Event()
         self.opened = asyncio.Event()
+        self.error: Exception | None = None
+        """What happens to whoever is let through, in place of going on."""
 
     async def wait(self) -> None:
         self.reached.set()
         await self.opened.wait()
+        if self.error is not None:
+            raise self.error
 
 
 class Clock:

@@ -1,5 +1,7 @@
 """An approval allows one exact call, once, while both persons have the right to it; counted at the target."""
 
+import json
+
 import pytest
 
 from fencepost.core.approval import Approval, Refusal, Right
@@ -13,12 +15,14 @@ from fencepost.core.errors import (
     VerbRefused,
     WaitExpired,
 )
+from fencepost.core.recovery import HoldReason
 from fencepost.core.states import OperationState, RunState, SignalState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import read
 from fencepost.effects.policy import Refused
 from fencepost.runtime import verbs
 from fencepost.runtime.app import App
+from fencepost.runtime.restoring import restored
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import (
@@ -395,6 +399,55 @@ async def test_a_refused_policy_uses_no_approval(db):
     assert target.requests == []
 
 
+@played
+async def test_a_persons_retry_with_a_new_budget_asks_again(db):
+    target.plan("a", "busy", "busy", "busy")
+    async with working(db, paying) as app:
+        handle = await app.start(paying, "a", id="r")
+        await given(app)
+        await app.signal("r", "go", "now")
+        await reaches(app, "r", RunState.HELD)
+        assert directory.asked == [("approver", "ann")] * 3
+        directory.lost = {"ann"}
+        await verb(app, verbs.retry, "r", step="once")
+        with pytest.raises(RunFailed, match="right lost by approver"):
+            await handle.result()
+        directory.lost = set()
+        await verb(app, verbs.resume, "r")
+        assert await (await app.handle("r")).result() == "made a"
+    assert target.requests == ["a"]
+
+
+@pytest.mark.parametrize("lost", [set(), {"ann"}], ids=["who still may", "who may not any more"])
+def test_what_a_restored_ledger_supposes_to_be_sent_is_not_sent_unasked(db, lost):
+    @workflow(name="restored keyed")
+    async def by_key(run: Run) -> str:
+        answer = await run.wait("ok", Approval, allows=keyed("a"), authorise=may)
+        await run.wait("go", str)
+        return await run.do(keyed("a"), approval=answer)
+
+    @played
+    async def play() -> None:
+        async with App(db, workflows=[by_key]) as app:
+            handle = await app.start(by_key, id="r")
+            async with app.worker():
+                await given(app)
+            restored(app, by="anna", reason="the disk died")
+            directory.lost = lost
+            await app.signal("r", "go", "now")
+            async with app.worker():
+                if lost:
+                    await reaches(app, "r", RunState.HELD)
+                    assert (await hold(app, "r"))["reason"] == HoldReason.REFUSED
+                else:
+                    assert await handle.result() == "made a"
+                    assert (await operation(app, "r", "keyed")).approval
+        assert target.requests == ([] if lost else ["a"])
+        assert directory.asked == [("approver", "ann")]
+
+    play()
+
+
 # -- rights that cannot be asked for ----------------------------------------------------------------------------------
 
 
@@ -431,6 +484,83 @@ def test_a_right_that_cannot_be_asked_for_holds_the_run_until_a_person_resumes_i
         assert target.requests == ["a"]
 
     play()
+
+
+@played
+async def test_a_worker_that_stops_while_rights_are_asked_for_sends_nothing_and_the_next_one_asks_again(db):
+    gate = Gate()
+    directory.plan = [gate]
+    async with App(db, workflows=[paying]) as app:
+        handle = await app.start(paying, "a", id="r")
+        async with app.worker() as worker:
+            await given(app)
+            await app.signal("r", "go", "now")
+            await gate.reached.wait()
+            worker.stop()
+            gate.opened.set()
+        assert target.requests == []
+        assert (await app.show("r")).operations == []
+        async with app.worker():
+            assert await handle.result() == "made a"
+    assert directory.asked == [("approver", "ann")] * 2
+    assert target.requests == ["a"]
+
+
+@played
+async def test_a_run_that_is_cancelled_while_rights_are_asked_for_sends_nothing(db):
+    gate = Gate()
+    directory.plan = [gate]
+    async with working(db, paying) as app:
+        await app.start(paying, "a", id="r")
+        await given(app)
+        await app.signal("r", "go", "now")
+        await gate.reached.wait()
+        await app.cancel("r", by="ann", reason="not now")
+        gate.opened.set()
+        await reaches(app, "r", RunState.CANCELLED)
+        assert (await app.show("r")).operations == []
+    assert target.requests == []
+
+
+@played
+async def test_what_becomes_unknown_beside_it_meanwhile_keeps_an_approved_effect_from_beginning(db):
+    gate, held = Gate(), Gate()
+    directory.plan = [gate]
+    target.plan("b", held)
+
+    @workflow(name="beside an unknown")
+    async def beside(run: Run) -> list[str]:
+        async def approved() -> str:
+            answer = await run.wait("ok", Approval, allows=keyed("a"), authorise=may)
+            return await run.do(keyed("a"), approval=answer)
+
+        return [*await run.gather(run.do(once("b")), approved())]
+
+    async with working(db, beside) as app:
+        handle = await app.start(beside, id="r")
+        await held.reached.wait()
+        await app.approve("r", "ok", by="ann", digest=keyed("a").digest("r"))
+        await gate.reached.wait()
+        target.script["b"].clear()
+        await _lose_the_reply(app, held)
+        gate.opened.set()
+        await reaches(app, "r", RunState.HELD)
+        assert target.requests == ["b"]
+        await verb(app, verbs.settle, "r", step="once", happened=True, result='"made b"', override=True)
+        assert await handle.result() == ["made b", "made a"]
+    assert target.requests == ["b", "a"]
+
+
+async def _lose_the_reply(app, gate):
+    """The request that waits at the gate is lost: whether it happened is not known."""
+    gate.error = OSError("the reply is lost")
+    gate.opened.set()
+    await until(lambda: _is_unknown(app), "the operation to be unknown")
+
+
+async def _is_unknown(app):
+    execution = next(iter(app._workers[0]._lives.values()), None)
+    return execution is not None and any(one.state == "unknown" for one in execution.operations.values())
 
 
 @played
@@ -570,6 +700,16 @@ async def test_the_same_answer_twice_counts_once_and_another_one_is_refused(db):
 
 async def _refused(app, signal_id):
     return any(one.id == signal_id and one.state is SignalState.REFUSED for one in (await app.show("r")).signals)
+
+
+@played
+async def test_a_comment_in_any_characters_is_kept_and_audited(db):
+    async with working(db, paying) as app:
+        await app.start(paying, "a", id="r")
+        await given(app, comment="no\0thing \u202e 日本語")
+        assert audits(app, outcome="done") == [("approve", "ann", "no\\0thing \u202e 日本語")]
+        [answer] = (await app.show("r")).signals
+        assert json.loads(answer.payload)["comment"] == "no\0thing \u202e 日本語"
 
 
 @played

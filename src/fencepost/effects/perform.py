@@ -198,7 +198,7 @@ class Performance:
     def _dispatch(self) -> Generator[Need, Any, Conclusion | None]:
         """Send the next attempt; None: not concluded, decide again."""
         entry, token = self.entry, None
-        if entry.needs_approval and entry.operation.state is OperationState.RESERVED:
+        if entry.needs_approval and (entry.operation.state is OperationState.RESERVED or not entry.operation.approval):
             unapproved = yield from self._authorise()
             if unapproved is not None:
                 return unapproved
@@ -215,11 +215,14 @@ class Performance:
     def _authorise(self) -> Generator[Need, Any, Conclusion | None]:
         """Have the approval checked that this dispatch would use; None: it allows it now.
 
-        Nothing of the operation can have happened. What may have happened is sent again, under its key, to learn what
-        became of it: refusing that would undo nothing.
+        What may have happened under an approval is sent again without one, under its key, to learn what became of it:
+        refusing that would undo nothing. What may have happened without any, such as in a restored ledger's lost time,
+        is a person's matter if it is refused: nobody knows that it failed.
         """
         answer: ErrorRecord | Conclusion | None = yield Authorise(self.entry)
         if isinstance(answer, ErrorRecord):
+            if self.entry.operation.state is OperationState.UNKNOWN:
+                return Stopped(self._flush(), self._seen(), HoldReason.REFUSED.value, answer.message)
             now = self.clock.now()
             self.moves += self.entry.refuse(answer.as_text(), now)
             return self._raised(answer, now)

@@ -54,7 +54,8 @@ def of_signal(
 ) -> Audit:  # fmt: skip
     """The audit row of a signal: what became of it, and why; the wait's name stands for the step."""
     same = summary(history.run)
+    told = reason.replace("\0", "\\0")  # a person's comment may hold what PostgreSQL's text cannot
     return row(
-        history, verb=verb, by=signal.sender or NOBODY, reason=reason, now=now, before=same, after=same,
+        history, verb=verb, by=signal.sender or NOBODY, reason=told, now=now, before=same, after=same,
         step=signal.name, outcome=outcome,
     )  # fmt: skip

@@ -313,10 +313,10 @@ class Execution(Recording):
             conclusion = await self._hands.lead(needs, bound)
         finally:
             self._led.discard(position)
-        if operation.state in FINAL_OPERATION_STATES or entry.is_new:
+        if operation.state in FINAL_OPERATION_STATES:
             self.open.pop(position, None)
-        if entry.is_new:
-            del self.operations[position]  # its approval could not be checked yet: nothing of it is in the ledger
+        elif entry.is_new:  # its approval could not be checked yet: nothing of it is in the ledger
+            del self.open[position], self.operations[position]
         return conclusion
 
     async def _work_out(self, ask: StepAsk, bound: Bound[Any]) -> Led | None:

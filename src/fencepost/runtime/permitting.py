@@ -15,7 +15,7 @@ from fencepost.core.asks import StepAsk
 from fencepost.core.errors import ApprovalRefused, ErrorRecord, HistoryMismatch, Misuse
 from fencepost.core.records import Operation, Step
 from fencepost.core.refusal import PIN
-from fencepost.core.states import StepState
+from fencepost.core.states import OperationState, StepState
 from fencepost.effects.deliberate import work_out
 from fencepost.effects.perform import Concluded, Conclusion, Later
 from fencepost.runtime import audit
@@ -60,7 +60,7 @@ async def check(
         found = found or refusal(_use(execution, approved, operation, wait), now())
     if found is not None:
         return _refused(execution, approved, operation, f"{found[0]}: {found[1]}")
-    if execution.is_withdrawn(operation.position):
+    if operation.state is OperationState.RESERVED and execution.is_withdrawn(operation.position):
         return None  # nobody waits for it any more: it is taken back, and uses nothing
     if not execution.may_begin(StepAsk(operation.position, "effect", operation.step, operation.item, approved)):
         return Later(until=now(), why="it must not begin just now; the approval is checked again when it may")
