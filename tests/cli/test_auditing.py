@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from fencepost import Anchor, Misuse
+from fencepost.cli.target import app_for
 from tests.cli.conftest import SHOP
 from tests.store.tamper import tampering
 
@@ -176,3 +178,15 @@ def test_a_conflict_is_offered_and_settled(fencepost, db, started, lived):
     ended = fencepost(*settle, "--result", '{"id": "t-1"}', "--json")
     assert (ended.code, ended.json["verb"], ended.json["state"]) == (0, "settle conflict", "ready")
     assert lived(run) == "succeeded"
+
+
+def test_the_same_from_code(audited):
+    with app_for(None, audited, None).sync as app:
+        assert [row.no for row in app.audit(verb="terminate", limit=2)] == [4, 3]
+        assert [row.no for row in app.audit(run="run-3", outcome="refused")] == [5]
+        with pytest.raises(Misuse, match="page of 0"):
+            app.audit(limit=0)
+        verdict = app.verify_audit()
+        assert (verdict.rows, verdict.broken, verdict.anchored) == (5, None, False)
+        assert app.verify_audit(Anchor.from_text(verdict.last.as_text())).anchored
+        assert app.check().found == []

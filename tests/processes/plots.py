@@ -295,8 +295,8 @@ def is_ended_after_it_failed(cast: Cast) -> None:
 
 
 def is_ended_and_reopened(cast: Cast) -> None:
-    cast.hold(stories.KEYED, "alpha")
-    cast.start(stories.plain)
+    cast.hold(stories.KEYED, "steady")
+    cast.start(stories.steadily)
     cast.until_held()
     cast.person("terminate")
     cast.release()

@@ -17,6 +17,8 @@ from fencepost.runtime import verbs
 from fencepost.runtime.checking import check
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
+from fencepost.store.api import Group
+from fencepost.store.moves import Observe
 from tests.runtime.stage import (
     Gate,
     asked,
@@ -242,6 +244,27 @@ async def test_a_conflict_of_a_finished_run_blocks_its_reopening_until_it_is_set
         await reaches(heir, "r", RunState.SUCCEEDED)
         nothing_contradicts(heir)
     assert target.requests == ["a", "a", "after"]
+
+
+@played
+async def test_a_late_reply_whose_bearer_died_before_it_raised_the_flag_is_a_conflict_for_whoever_reads_it(db):
+    async with working(db, one_blind) as app:
+        target.plan("a", "busy")
+        await app.start(one_blind, id="r")
+        await reaches(app, "r", RunState.SUCCEEDED)
+        run = (await app.show("r")).run
+        seen = Observe(run.no, "once", "", 1, "reply", "applied", "{}", None, 1, 0, None, app.store.now())
+        app.store.commit([Group(run.no, run.generation, observations=[seen])], patience=5)
+        assert (await operation(app, "r", "once")).conflict
+        nothing_contradicts(app)
+        with pytest.raises(VerbRefused, match="contradicts itself"):
+            await verb(app, verbs.reopen, "r")
+        await verb(app, verbs.settle_conflict, "r", step="once", happened=True)
+        assert not (await operation(app, "r", "once")).conflict
+        await verb(app, verbs.reopen, "r")
+        await reaches(app, "r", RunState.SUCCEEDED)
+        nothing_contradicts(app)
+    assert target.requests == ["a", "after"]
 
 
 # -- asking now -------------------------------------------------------------------------------------------------------

@@ -13,10 +13,8 @@ from fencepost.core.contradictions import Found, Ledgerwide, RunRule, Whole
 from fencepost.core.epoch import NOBODY
 from fencepost.core.identity import KEY_SCHEME, digest_text, operation_key
 from fencepost.core.outcome import Verdict, fold
-from fencepost.core.records import CONFLICT_SETTLED, LOOK_UP, REPLY, STATEMENT, Observation, Operation
+from fencepost.core.records import CONFLICT_SETTLED, LOOK_UP, STATEMENT, Operation
 from fencepost.core.states import OperationState, Outcome, RunState
-
-_OPPOSITES = {("applied", Outcome.NOT_APPLIED), ("not applied", Outcome.APPLIED)}
 
 
 def _verdict(operation: Operation) -> Verdict:
@@ -154,21 +152,13 @@ def token_out_of_order(whole: Whole, ledger: Ledgerwide) -> Iterator[Found]:
 
 
 def evidence_overruled(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
-    """What somebody saw agrees with what is held to be true, or is shown as a conflict; it is never outvoted."""
-    for one in whole.history.operations:
-        if one.conflict or _was_put_right(one):
-            continue
+    """What a look-up found did happen, or is shown as a conflict: evidence is never outvoted."""
+    # Of replies that needs no rule: whoever reads one that contradicts what is proved shows a conflict
+    # (`Operation.learn`).
+    for one in _undisputed(whole, OperationState.FAILED, OperationState.CANCELLED):
         for seen in one.observations:
-            if _speaks_against(one, seen):
+            if seen.kind == LOOK_UP and seen.says == "found" and not _was_put_right(one):
                 yield one.position, f"observation {seen.no} ({seen.kind}) says {seen.says}, and it is {one.state}"
-
-
-def _speaks_against(one: Operation, seen: Observation) -> bool:
-    if seen.kind == LOOK_UP:
-        return seen.says == "found" and one.state in (OperationState.FAILED, OperationState.CANCELLED)
-    if seen.kind != REPLY or seen.attempt is None or not 1 <= seen.attempt <= len(one.attempts):
-        return False
-    return (seen.says, one.attempts[seen.attempt - 1].outcome) in _OPPOSITES
 
 
 def _was_put_right(one: Operation) -> bool:

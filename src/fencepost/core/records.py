@@ -85,6 +85,9 @@ class Observation:
     no: int = 0
 
 
+_OPPOSITES = {("applied", Outcome.NOT_APPLIED), ("not applied", Outcome.APPLIED)}
+
+
 @dataclass(slots=True)
 class Operation:
     """The ledger's record of one logical effect, with its attempts in order.
@@ -122,6 +125,8 @@ class Operation:
     approval: str | None = None
     attempts: list[Attempt] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
+    flagged: bool = False
+    """Whether its row says that there is a conflict; `conflict` is also what was learnt of one."""
 
     @property
     def position(self) -> str:
@@ -132,14 +137,26 @@ class Operation:
         """Take in what its observations say beside its row: a crash may have come before the move that says it too.
 
         A reference that a body learnt in mid-call; the look-ups, since nobody may have asked more often than is
-        counted; and the start of a time of which the ledger knows nothing, since a key's window counts from there.
+        counted; the start of a time of which the ledger knows nothing, since a key's window counts from there; and a
+        late reply that contradicts what is proved, whose bearer died before it could raise the flag.
         """
+        contradicted = False
         for seen in self.observations:
             if seen.kind == REFERENCE and self.reference is None:
                 self.reference = json.loads(seen.evidence).get("reference")
             elif seen.kind == LOST_TIME and self.first_dispatched_at is not None:
                 self.first_dispatched_at = min(self.first_dispatched_at, int(json.loads(seen.evidence)["lost_from"]))
+            elif seen.kind == REPLY and self._is_contradicted_by(seen):
+                contradicted = True
+            elif seen.kind == CONFLICT_SETTLED:
+                contradicted = False
+        self.flagged, self.conflict = self.conflict, self.conflict or contradicted
         self.lookups = max(self.lookups, sum(seen.kind == LOOK_UP for seen in self.observations))
+
+    def _is_contradicted_by(self, reply: Observation) -> bool:
+        if reply.attempt is None or not 1 <= reply.attempt <= len(self.attempts):
+            return False
+        return (reply.says, self.attempts[reply.attempt - 1].outcome) in _OPPOSITES
 
 
 @dataclass(slots=True)

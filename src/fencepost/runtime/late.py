@@ -78,7 +78,8 @@ def take_in(store: Store, report: Report, contract: Contract, *, seen: bool = Fa
         says = None if report.outcome is Outcome.UNRESOLVED else report.outcome.value
         said = Observation(REPLY, says, report.evidence, now, attempt=report.attempt, current=False)
         observed = [] if seen else [entry.observe(said)._replace(lease=None, generation=report.generation)]
-        was_in_conflict = operation.conflict
+        # The report may stand in the ledger already, so that whoever reads it sees the conflict that is raised here.
+        was_in_conflict = operation.conflict = operation.flagged
         # The owner's own attempt: its thread ended before the timeout was written down, or its results were refused.
         own = report.generation == history.run.generation and operation.state is OperationState.DISPATCHED
         moves = _settle(entry, report, now, own=own)

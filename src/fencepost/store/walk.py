@@ -120,6 +120,8 @@ def _whole(run: Row, of_run: dict[str, list[Row]], shared: set[str]) -> Whole:
         # Evidence about an operation that never came to be is kept in its table, and contradicts nothing.
         if (owner := operations.get((row[1], row[2]))) is not None:
             owner.observations.append(rows.observation(row[1:]))
+    for operation in operations.values():
+        operation.learn()  # as every reader does
     history = History(
         rows.run(run),
         steps=[rows.step(row[1:]) for row in of_run["walk_steps"]],
