@@ -379,8 +379,8 @@ def is_migrated_while_compensating(cast: Cast) -> None:
 
 
 def is_migrated_after_it_failed(cast: Cast) -> None:
-    cast.strike(stories.KEYED, "alpha", do="answer", status=401, ordinal=1)
-    cast.start(stories.plain)
+    cast.strike(stories.KEYED, "steady", do="answer", status=401, ordinal=1)
+    cast.start(stories.steadily)
     cast.until(RunState.FAILED)
     cast.person("migrate", to=2)
     cast.person("resume")
