@@ -56,3 +56,13 @@ def test_the_recovery_table_multiplies_what_stands_around_every_effect(tmp_path)
         "5 attempts × 2 (tool server) × 3 (openai.OpenAI) = 30 sends per operation at most; "
         "to switch off: tool server: retries: 0; openai.OpenAI: OpenAI(max_retries=0)"
     )
+
+
+def test_to_a_strict_app_it_is_a_blank_of_the_table_too(tmp_path):
+    (row,) = recovery_table(app_at(tmp_path, strict=True))
+    assert row.blanks == ("second layer retries (openai.OpenAI: OpenAI(max_retries=0))",)
+
+
+def test_a_layer_that_never_sends_cannot_be_meant():
+    with pytest.raises(DeclarationError, match="sends 0 times"):
+        Layer("broker", sends=0, off="its acks")
