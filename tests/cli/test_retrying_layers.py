@@ -21,6 +21,11 @@ async def buy(run: Run, order: str) -> None:
     await run.do(charge(order))
 
 
+@workflow()
+async def buy_again(run: Run, order: str) -> None:
+    await run.do(charge(order))
+
+
 def app_at(place, **options) -> App:
     return App(f"sqlite:///{place / 'ledger.db'}", workflows=[buy], **options)
 
@@ -32,7 +37,8 @@ def test_an_app_says_it_when_it_opens_its_ledger(tmp_path, caplog):
     app = app_at(tmp_path)
     with caplog.at_level(logging.WARNING):
         app.sync.start(buy, "1", id="order:1")
-    assert f"{SAID}; switch it off: openai.OpenAI: OpenAI(max_retries=0)" in caplog.text
+        app.register(buy_again)
+    assert caplog.text.count(f"{SAID}; switch it off: openai.OpenAI: OpenAI(max_retries=0)") == 1
     app.sync.close()
 
 
@@ -56,3 +62,13 @@ def test_the_recovery_table_multiplies_what_stands_around_every_effect(tmp_path)
         "5 attempts × 2 (tool server) × 3 (openai.OpenAI) = 30 sends per operation at most; "
         "to switch off: tool server: retries: 0; openai.OpenAI: OpenAI(max_retries=0)"
     )
+
+
+def test_to_a_strict_app_it_is_a_blank_of_the_table_too(tmp_path):
+    (row,) = recovery_table(app_at(tmp_path, strict=True))
+    assert row.blanks == ("second layer retries (openai.OpenAI: OpenAI(max_retries=0))",)
+
+
+def test_a_layer_that_never_sends_cannot_be_meant():
+    with pytest.raises(DeclarationError, match="sends 0 times"):
+        Layer("broker", sends=0, off="its acks")

@@ -95,6 +95,18 @@ async def test_a_target_that_says_when_to_come_back_is_not_asked_before(db, step
         assert len(target.requests) == 2
 
 
+@played
+async def test_a_date_is_read_against_the_targets_own_clock(db):
+    clock = Clock()
+    clock.offset = 5 * SECOND  # this machine is ahead of the target
+    with scripted() as target:
+        target.answers = [
+            status("429 Slow", f"Date: {dated(0)[0]}", f"Retry-After: {dated(30)[0]}"),
+            status("201 Created"),
+        ]
+        assert 29 * SECOND <= await waited(db, "by_requests", target, clock) <= 33 * SECOND
+
+
 @pytest.mark.parametrize("line", ["425 Early", "503 Later"])
 @played
 async def test_what_proves_nothing_waits_too_and_goes_out_again_under_its_key(db, line):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +18,9 @@ from typing import Any
 
 from fencepost.effects.http_errors import is_connect_failure
 from fencepost.effects.repeaters import layers_in, nearest
+
+_hooking = threading.Lock()
+"""Held while a hook is put on: two threads that share a client must not put on two."""
 
 _told: ContextVar[Callable[[], None] | None] = ContextVar("fencepost_sends", default=None)
 
@@ -26,7 +30,8 @@ def counting(client: Any, tell: Callable[[], None]) -> Iterator[bool]:
     """Call `tell` for each try of this client to send while inside; False if it offers no way to look on."""
     hook = nearest(type(client), _HOOKS)
     try:
-        countable = hook is not None and hook(client)
+        with _hooking:
+            countable = hook is not None and hook(client)
     except Exception:  # noqa: BLE001 - another version of the library is built otherwise
         countable = False
     token = _told.set(tell)

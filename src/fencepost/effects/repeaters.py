@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
+from fencepost.core.errors import DeclarationError
+
 T = TypeVar("T")
 
 
@@ -29,9 +31,12 @@ class Layer:
     off: str
     only: str = ""
 
-    def __str__(self) -> str:
-        """Name and count."""
-        return f"{self.name}: {'no end' if self.sends is None else self.sends}{f' ({self.only})' if self.only else ''}"
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant: who sends at all sends once."""
+        if self.sends is not None and self.sends < 1:
+            raise DeclarationError(
+                f"layer {self.name} sends {self.sends} times", hint="count the first send too; None is without end"
+            )
 
 
 def layers_in(client: Any) -> list[Layer]:

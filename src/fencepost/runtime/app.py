@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -27,7 +27,7 @@ from fencepost.core.guarantee import Blank, blanks
 from fencepost.core.identity import check_name, check_run_id
 from fencepost.core.records import History, Run, Signal
 from fencepost.core.states import RunState
-from fencepost.effects.declare import Effect
+from fencepost.effects.declare import Effect, Step
 from fencepost.effects.layers import Stack, say_layers, stacks_of
 from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
@@ -97,6 +97,7 @@ class App(Operators):
         self._closed = False
         self.clients = tuple(clients)
         self.strict = strict
+        self._looked_under: set[int] = set()
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
         for declared in workflows:
             self.register(declared)
@@ -145,7 +146,10 @@ class App(Operators):
 
     def stacks(self) -> list[Stack]:
         """The steps under which another layer retries by itself, each with how often that may send."""
-        return stacks_of((step for declared in self.workflows.values() for step in declared.steps), self.clients)
+        return stacks_of(self._steps(), self.clients)
+
+    def _steps(self) -> Iterator[Step[..., Any]]:
+        return (step for declared in self.workflows.values() for step in declared.steps)
 
     @property
     def host(self) -> Host:
@@ -191,7 +195,9 @@ class App(Operators):
                 "; ".join(f"effect {blank.effect}: {blank.kind}" for blank in found),
                 hint="; ".join(sorted({blank.mend for blank in found})),
             )
-        say_layers(self.stacks(), strict=self.strict)
+        fresh = {id(step): step for step in self._steps() if id(step) not in self._looked_under}
+        say_layers(stacks_of(fresh.values(), self.clients), strict=self.strict)
+        self._looked_under.update(fresh)
 
     @property
     def store(self) -> Store:

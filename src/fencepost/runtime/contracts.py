@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.contract import Contract, Retry
@@ -88,11 +88,21 @@ def recovery_table(app: App) -> list[RecoveryRow]:
         for step in declared.steps:
             used.setdefault(id(step), (step, []))[1].append(f"{declared.name} {declared.version}")
     undoes = _compensated(step for step, _ in used.values())
-    return [
+    rows = [
         _effect_row(app, step, tuple(names), undoes.get(id(step), []))
         if isinstance(step, Effect)
         else _plain_row(step, tuple(names))
         for step, names in used.values()
+    ]
+    return _strictly(app, rows) if app.strict else rows
+
+
+def _strictly(app: App, rows: list[RecoveryRow]) -> list[RecoveryRow]:
+    """To a strict app a second layer that retries is a blank too."""
+    off = {stack.step: stack.off for stack in app.stacks()}
+    return [
+        replace(row, blanks=(*row.blanks, f"second layer retries ({off[row.step]})")) if row.step in off else row
+        for row in rows
     ]
 
 
