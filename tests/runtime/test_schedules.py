@@ -292,7 +292,7 @@ async def test_one_that_is_not_in_the_code_any_more_stays_as_an_orphan_and_start
         clock.offset += DAY
         assert await decided(app, clock, "kept") == ["kept:2026-12-01T03:01:00+01:00"]
         assert (await plan(app)).is_orphaned
-        assert "schedule nightly is declared by no worker any more" in caplog.text
+        assert "schedule nightly is declared by no live worker" in caplog.text
         await app.schedules.remove("nightly", by="ann", reason="it moved")
         assert [one.name for one in await app.schedules.list()] == ["kept"]
 

@@ -13,13 +13,17 @@ import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
-from fencepost.cli.options import AppOption, AsJson, By, Db, IfVersion, Namespace, Reason, somebody
+from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
 from fencepost.cli.printable import counted, instant, printable
 
 if TYPE_CHECKING:
     from fencepost.core.schedule import Plan
     from fencepost.runtime.app import App
 
+IfVersion = Annotated[
+    int | None,
+    typer.Option("--if-version", metavar="N", help="Only if it still has this version, as `schedules --json` had it."),
+]
 ScheduleName = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's name.")]
 
 

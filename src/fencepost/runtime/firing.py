@@ -54,7 +54,7 @@ class Firings:
         self.names, self._declared_under = list(host.schedules), lease
         for plan in plans:
             if plan.is_orphaned:
-                LOG.warning("schedule %s is declared by no worker any more, and starts nothing", plan.name)
+                LOG.warning("schedule %s is declared by no live worker, and starts nothing until one does", plan.name)
 
     def _declared(self, plans: list[Plan], now: int) -> list[Plan]:
         self._began_at = now if self._began_at is None else self._began_at
