@@ -64,7 +64,7 @@ def test_one_that_no_worker_declares_is_an_orphan_beside_a_worker_that_lives(fen
 
 def test_it_is_paused_and_unpaused_with_an_audit_row_each(fencepost, db, yearly):
     ended = fencepost("pause-schedule", "yearly", "--reason", "the bank is closed", "--by", "ann", "--db", db)
-    assert (ended.code, ended.out) == (0, "pause: schedule yearly is paused; next after its pause\n")
+    assert (ended.code, ended.out) == (0, "pause: schedule yearly starts nothing until it is unpaused\n")
     assert [row["state"] for row in listed(fencepost, db)] == ["paused"]
     assert fencepost("pause-schedule", "yearly", "--reason", "x", "--db", db).code == 1
     ended = fencepost("unpause-schedule", "yearly", "--reason", "it is open", "--by", "ann", "--db", db, "--json")

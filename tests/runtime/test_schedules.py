@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from fencepost.core.duration import DAY, HOUR, MINUTE
-from fencepost.core.errors import DeclarationError, Misuse, VerbRefused
+from fencepost.core.errors import DeclarationError, Misuse, StoreUnavailable, VerbRefused
 from fencepost.core.states import RunState
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
@@ -206,6 +206,26 @@ async def test_a_worker_that_loses_its_lease_goes_on_firing_under_the_next(db):
         await reaches_id(app, "schedule:nightly:2026-11-30T03:00:00+01:00")
 
 
+@played
+async def test_a_worker_whose_schedules_the_ledger_refuses_does_not_begin_and_keeps_no_lease(db, monkeypatch):
+    clock = clock_at("2026-11-30T12:00:00+01:00")
+    app = App(db, workflows=WORKFLOWS, schedules=[nightly()])
+    app.clock = clock
+
+    def unreachable(*_):
+        raise StoreUnavailable("not now", hint="later")
+
+    async with app:
+        monkeypatch.setattr(app.store, "declare_schedules", unreachable)
+        with pytest.raises(StoreUnavailable):
+            async with app.worker():
+                pass
+        assert app.store.leases() == []
+        monkeypatch.undo()
+        async with app.worker():
+            assert (await plan(app)).carriers == 1
+
+
 # -- overlap ----------------------------------------------------------------------------------------------------------
 
 
@@ -272,7 +292,7 @@ async def test_one_that_is_not_in_the_code_any_more_stays_as_an_orphan_and_start
         clock.offset += DAY
         assert await decided(app, clock, "kept") == ["kept:2026-12-01T03:01:00+01:00"]
         assert (await plan(app)).is_orphaned
-        assert "schedule nightly is declared by no worker any more" in caplog.text
+        assert "schedule nightly is declared by no live worker" in caplog.text
         await app.schedules.remove("nightly", by="ann", reason="it moved")
         assert [one.name for one in await app.schedules.list()] == ["kept"]
 
@@ -365,6 +385,16 @@ async def test_a_verb_that_does_not_apply_is_refused_and_audited(db, verb, error
             await getattr(app.schedules, verb)("nightly", by="ann", reason=" " if verb == "fire" else "x")
         assert await plan(app) == before
         assert [row.outcome for row in app.store.audits("default", "schedule:nightly")] == ["refused"]
+
+
+def test_blocking_callers_have_the_same_verbs(db):
+    clock = clock_at("2026-11-30T12:00:00+01:00")
+    app = App(db, workflows=WORKFLOWS, schedules=[nightly()])
+    app.clock = clock
+    with app.sync:
+        with app.sync.worker():
+            assert app.sync.schedules.pause("nightly", by="ann", reason="x").paused_at is not None
+        assert [one.name for one in app.sync.schedules.list()] == ["nightly"]
 
 
 # -- declared --------------------------------------------------------------------------------------------------------

@@ -13,12 +13,17 @@ import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
-from fencepost.cli.options import AppOption, AsJson, By, Db, IfVersion, Namespace, Reason, somebody
+from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
 from fencepost.cli.printable import counted, instant, printable
 
 if TYPE_CHECKING:
     from fencepost.core.schedule import Plan
+    from fencepost.runtime.app import App
 
+IfVersion = Annotated[
+    int | None,
+    typer.Option("--if-version", metavar="N", help="Only if it still has this version, as `schedules --json` had it."),
+]
 ScheduleName = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's name.")]
 
 
@@ -38,7 +43,7 @@ def schedules(
 
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         found = ledger.store.schedules(ledger.namespace)
-        works = any(lease.expires_at > ledger.store.now() for lease in ledger.store.leases() if lease.closed_at is None)
+        works = _works(ledger)
     if as_json:
         terminal.document({"schedules": [_row(plan, works=works) for plan in found]})
         return Exit.DONE
@@ -104,15 +109,24 @@ def _act(
     verb: Callable[..., Plan | None] = getattr(verbs, name)
     with opened(app_for(*where, with_code=False)) as ledger:
         plan = verb(ledger, schedule, by=somebody(by), reason=reason, version=version)
+        works = _works(ledger)
     if as_json:
-        terminal.document({"verb": name, "schedule": None if plan is None else _row(plan, works=True)})
+        terminal.document({"verb": name, "schedule": None if plan is None else _row(plan, works=works)})
     elif plan is None:
         terminal.say(f"remove: schedule {printable(schedule)} is gone; its runs stay")
     elif name == "fire":
         terminal.say(f"fire: schedule {printable(schedule)} has started run {printable(plan.last_run_id)}")
+    elif name == "pause":
+        terminal.say(f"pause: schedule {printable(schedule)} starts nothing until it is unpaused")
     else:
-        terminal.say(f"{name}: schedule {printable(schedule)} is {_state(plan, works=True)}; next {_next(plan)}")
+        terminal.say(f"unpause: schedule {printable(schedule)} goes on; next {_next(plan)}")
     return Exit.DONE
+
+
+def _works(ledger: App) -> bool:
+    """Whether any worker lives."""
+    now = ledger.store.now()
+    return any(lease.closed_at is None and lease.expires_at > now for lease in ledger.store.leases())
 
 
 def _state(plan: Plan, *, works: bool) -> str:

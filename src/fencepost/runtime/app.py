@@ -62,7 +62,7 @@ class App(Operators):
     Args:
         url: of the ledger: `sqlite:///file.db`, a path, or `postgresql://host/database`.
         workflows: those that this process can start and work on.
-        schedules: what this process's workers start at which times.
+        schedules: what this process's workers start at which times; `app.schedules` shows and changes what there is.
         targets: the outside systems by the name under which effects declare them.
         model: the endpoint of model steps; from the environment, or local rules, if not given.
         namespace: keeps runs, keys and operators of several users of one ledger apart.

@@ -32,20 +32,29 @@ class Firings:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._began_at: int | None = None
+        self._declared_under = ""
+        """The lease under which they were declared last."""
         self.names = list(host.schedules)
         """Those that this worker fires."""
         self.wait_for_runs = any(one.definition.overlap == Overlap.QUEUE for one in host.schedules.values())
         """Whether the end of a run may make one due."""
+
+    @property
+    def are_declared(self) -> bool:
+        """Whether the ledger knows that this worker's present life declares them."""
+        return not self._host.schedules or self._declared_under == self._host.lease.id
 
     def declare(self) -> None:
         """Write what the app declares into the ledger, under the worker's lease. Blocking."""
         host = self._host
         if not host.schedules:
             return
-        self.names = list(host.schedules)
-        for plan in host.store.declare_schedules(host.namespace, host.lease.id, self._declared):
+        lease = host.lease.id
+        plans = host.store.declare_schedules(host.namespace, lease, self._declared)
+        self.names, self._declared_under = list(host.schedules), lease
+        for plan in plans:
             if plan.is_orphaned:
-                LOG.warning("schedule %s is declared by no worker any more, and starts nothing", plan.name)
+                LOG.warning("schedule %s is declared by no live worker, and starts nothing until one does", plan.name)
 
     def _declared(self, plans: list[Plan], now: int) -> list[Plan]:
         self._began_at = now if self._began_at is None else self._began_at

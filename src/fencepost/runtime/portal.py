@@ -56,7 +56,7 @@ class Blocking:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._served, name)
         if not callable(found):
-            return found
+            return found.sync if hasattr(type(found), "sync") else found  # what groups more methods, as schedules do
         return _blocking(found)
 
     def __enter__(self) -> Self:

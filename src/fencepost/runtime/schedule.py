@@ -36,7 +36,8 @@ class Schedule:
         on_behalf_of: the principal for whom the runs act.
 
     Raises:
-        DeclarationError: the line, the zone, a policy or the input cannot be used.
+        DeclarationError: the line, the zone or a policy cannot be used.
+        ValueRefused: the input is not the workflow's, or cannot be stored and read back.
     """
 
     def __init__(

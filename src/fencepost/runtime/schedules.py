@@ -17,6 +17,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Audit
 from fencepost.core.schedule import Overlap, Plan, unpaused
 from fencepost.runtime.firing import new_run, timetable
+from fencepost.runtime.portal import Blocking
 from fencepost.runtime.schedule import Schedule
 from fencepost.store.api import Changed, NewRun
 
@@ -56,6 +57,11 @@ class Schedules:
                     hint="leave one out, or give it another input",
                 )
         self.declared[schedule.name] = schedule
+
+    @property
+    def sync(self) -> Blocking:
+        """The same methods, blocking; `app.sync.schedules` is the same."""
+        return Blocking(self)
 
     async def list(self) -> list[Plan]:
         """Every schedule of the ledger, those that no code declares any more included."""

@@ -184,7 +184,11 @@ class Worker:
         if self.host.lease.is_over:  # of an earlier worker of this process
             self.host.lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
         self.host.take_lease(self.host.lease)
-        self._firings.declare()
+        try:
+            self._firings.declare()
+        except BaseException:
+            self.host.lease.end()  # or its thread would renew it for a worker that never begins
+            raise
         self._loop = asyncio.get_running_loop()
 
     async def _turn(self) -> None:
@@ -192,6 +196,8 @@ class Worker:
         try:
             if self.host.lease.lost:
                 await self._new_life()
+            if not self._firings.are_declared:
+                await asyncio.to_thread(self._firings.declare)
             pause = await self._claim()
             await self._audit()
         except LeaseLost as error:
@@ -316,7 +322,6 @@ class Worker:
         await asyncio.to_thread(self.host.lease.end)
         lease = LeaseHolder(self.host.store, length=self._lease_length, margin=self._margin)
         await asyncio.to_thread(self.host.take_lease, lease)
-        await asyncio.to_thread(self._firings.declare)
 
     def _longest_step(self) -> int:
         return max((execution.longest_step() for execution in self._lives.values()), default=SECOND)

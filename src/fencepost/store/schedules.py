@@ -45,6 +45,7 @@ class ScheduleVerbs(Verbs):
             for plan in plans:
                 if plan not in before:
                     self._write_plan(work, plan)
+                    work.change("take_name", namespace=namespace, name=plan.name)
             by_name = {plan.name: plan.no for plan in _plans(work, namespace, now)}
             for plan in plans:
                 work.change("carry_schedule", schedule=by_name[plan.name], lease=lease)

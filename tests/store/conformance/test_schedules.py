@@ -138,6 +138,19 @@ def test_it_is_due_under_its_former_name_too(ledger: Ledger) -> None:
         assert wake(ledger, name) == DUE
 
 
+def test_its_former_name_is_another_schedules_once_that_is_declared_beside_it(ledger: Ledger) -> None:
+    declare(ledger, "nightly")
+
+    def renamed(plans: list[Plan], now: int) -> list[Plan]:
+        return [replace(plans[0], name="nightly-report", formerly="nightly", changed_at=now)]
+
+    ledger.store.declare_schedules("default", "lease-1", renamed)
+    declare(ledger, "nightly", "nightly-report")
+
+    due = ledger.store.due_schedules("default", ["nightly"], DUE)
+    assert [plan.name for plan in due] == ["nightly"]
+
+
 def test_one_that_no_live_worker_declares_stays_and_is_an_orphan(ledger: Ledger) -> None:
     declare(ledger, "nightly")
     ledger.store.end_lease("lease-1", now=ledger.now)

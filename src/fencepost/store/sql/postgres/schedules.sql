@@ -64,6 +64,11 @@ UPDATE fencepost.schedule SET
     version = version + 1, changed_at = :changed_at
 WHERE no = :no AND version = :version;
 
+-- name: take_name
+-- A schedule has this name now, so that no other is meant by it any more.
+UPDATE fencepost.schedule SET formerly = NULL, version = version + 1
+WHERE namespace = :namespace AND formerly = :name AND name <> :name;
+
 -- name: note_started
 -- The run that was started last for a schedule, the instant that it stands for, and whether the next one waits for it.
 UPDATE fencepost.schedule SET last_at = :last_at, last_run = :last_run, waits = :waits WHERE no = :no;
