@@ -83,8 +83,12 @@ class Starts:
 
 
 def begun_by(overdue: Overdue) -> int | None:
-    """The run whose step's body asks for a start in this task, right now."""
-    attempting = overdue.body_in(asyncio.current_task())
+    """The run whose step's body asks for a start in this task, right now; a thread of its caller's own has none."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return None
+    attempting = overdue.body_in(task)
     keeper = None if attempting is None else attempting.site.keeper
     return keeper.run if isinstance(keeper, RunKeeper) else None
 
