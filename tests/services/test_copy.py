@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost import ForeignDatabase, Run, workflow
+from fencepost import ForeignDatabase, Run, Schedule, workflow
 from fencepost.core.states import RunState
 from fencepost.runtime.verbs import resume
 from fencepost.store.api import RunFilter, Store
@@ -36,11 +36,12 @@ def file(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
 
     async def fill() -> None:
-        async with working(url, story) as app:
+        async with working(url, story, schedules=[Schedule("yearly", story, "fired", cron="0 3 1 1 *")]) as app:
             for name in ("ended", "held", "waits"):
                 await app.start(story, name, id=name)
                 await reaches(app, name, RunState.WAITING)
             target.plan("held last", "lose")
+            await app.schedules.fire("yearly", by="ann", reason="to see")
             for name in ("ended", "held"):
                 await app.signal(name, "go on", True, id="s", sender="ann")
             await reaches(app, "ended", RunState.SUCCEEDED)
@@ -58,6 +59,7 @@ def everything(store: Store) -> dict[str, object]:
     return {
         "histories": [store.load(run.no) for run in runs],
         "audits": store.audits(None, None),
+        "schedules": store.schedules("default"),
         "epoch": store.epoch(),
         "leases": {lease.id for lease in store.leases()},
     }
@@ -102,7 +104,7 @@ def test_a_dry_run_changes_nothing(file: str, postgres: Place, fencepost) -> Non
     with closing(open_store(postgres.url())) as store:
         assert store.runs(ALL) == []
     with closing(open_store(file)) as store:
-        assert len(store.runs(ALL)) == 3
+        assert len(store.runs(ALL)) == 4
 
 
 def test_a_worker_that_holds_a_lease_is_a_reason_to_refuse(file: str, postgres: Place, fencepost) -> None:
