@@ -219,8 +219,9 @@ class Oracle:
             if reason:
                 facts.update(state="refused", reason=reason, closed_at=now)
             book["signals"][signal.id] = facts
-            if book["state"] in ("waiting", "cancelling", "compensating") and book["lease"] is None:
-                book.update(wake_at=min(kept(book["wake_at"], now), now), version=book["version"] + 1, changed_at=now)
+            waits = book["state"] in ("waiting", "cancelling", "compensating") and book["lease"] is None
+            if waits and not reason and (book["wake_at"] is None or book["wake_at"] > now):
+                book.update(wake_at=now, version=book["version"] + 1, changed_at=now)
         return book["signals"][signal.id]
 
     def signalled(self, lease: str) -> list[int]:

@@ -343,9 +343,10 @@ STEPS: list[tuple[Callable[[History], None], int]] = [
 
 
 def seen(history: Any) -> Facts:
-    """A history as plain data; the number of an observation is the database's own."""
+    """A history as its rows say: an observation's number is the database's own, and what is learnt is no row's."""
     found = asdict(history)
     for operation in found["operations"]:
+        operation["conflict"] = operation.pop("flagged")
         for observation in operation["observations"]:
             del observation["no"]
     return found
