@@ -29,7 +29,7 @@ class Table(NamedTuple):
     """Whether the rows stand in the order of their insertion, and the primary key is an index beside them."""
 
 
-STEP = (Table("operation", columns=37, size=290, updates=1, unique=True, rowid=True),)
+STEP = (Table("operation", columns=38, size=290, updates=1, unique=True, rowid=True),)
 """One effect step that succeeds at once: an operation with its attempt, ended by the commit that follows."""
 
 

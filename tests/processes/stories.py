@@ -48,7 +48,7 @@ forbidden = made("key", "async", "forbidden", None, policy=lambda principal, ord
 
 slowly = made(
     "look-up", "async", "slowly", undoing("look-up", "async", "slowly"),
-    retry=Retry(attempts=3, within=5 * MINUTE, first_delay=40 * SECOND, longest_delay=40 * SECOND),
+    retry=Retry(attempts=3, within=5 * MINUTE, first_delay=25 * SECOND, longest_delay=25 * SECOND),
 )  # fmt: skip
 
 TOO_BIG = 2 * 1024 * 1024

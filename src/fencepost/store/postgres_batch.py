@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from fencepost.store.api import Answer, Group, NewRun
 from fencepost.store.groups import KINDS, RANK, Outcome, in_kinds, refused, reports
-from fencepost.store.moves import Move, Observe
+from fencepost.store.moves import Move, NewOperation, Observe, Succeed
 from fencepost.store.postgres_connection import (
     UNENCODABLE,
     Encoded,
@@ -83,6 +83,10 @@ def _number(value: int) -> bytes:
     return b"%d" % value
 
 
+ALONE: dict[type[Any], str] = {NewOperation: "new_operation_alone", Succeed: "succeed_alone"}
+"""The kinds of which a lone move has a statement of its own."""
+
+
 class Batch(NamedTuple):
     """What one commit writes."""
 
@@ -100,7 +104,7 @@ class Writer:
     """Knows the statements of moves; writes on whatever connection it is given, in a transaction its caller began."""
 
     def __init__(self, queries: Mapping[str, Query]) -> None:
-        self._kinds = [Columns(queries[name], kind, queries.get(f"{name}_alone")) for kind, name in KINDS]
+        self._kinds = [Columns(queries[name], kind, queries.get(ALONE.get(kind, ""))) for kind, name in KINDS]
         self._observe = Columns(queries["observe"], Observe)
         self._start = Columns(queries["start_run"], NewRun)
         self._started = Columns(queries["started_runs"], NewRun)
