@@ -40,6 +40,7 @@ HOT = {
     "unknown_below": {"run": 2},
     "find_run": {"namespace": "default", "id": "waiting-7"},
     "lock_run": {"run": 2},
+    "lock_family": {"run": 2},
     "lock_runs": {"runs": "{2,3,4}"},
     "wake_run": {"now": 1, "run": -1, "id": "s"},
     "steps_of": {"run": 2},

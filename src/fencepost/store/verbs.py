@@ -311,7 +311,7 @@ class Verbs(ABC):
     def decide(self, run: int, decision: Decision) -> History:
         """See `Store.decide`. Raises `IllegalTransition` when a move's own guard refuses it."""
         with self._writing() as work:
-            work.lock("lock_run", run=run)
+            work.lock("lock_family", run=run)
             history = histories.load_one(work, run)
             moves, observations, audits = decision(history, self.now())
             work.passing(faultpoints.of_moves(moves) if self.probe else [])

@@ -47,6 +47,12 @@ SELECT no FROM fencepost.run
 WHERE no = :run OR no = (SELECT parent FROM fencepost.run WHERE no = :run AND parent_step IS NOT NULL)
 ORDER BY no FOR NO KEY UPDATE;
 
+-- name: lock_family
+-- Keep a run and its children from everybody else until the end: a verb may move both.
+SELECT no FROM fencepost.run
+WHERE no = ANY (ARRAY(SELECT :run::bigint UNION ALL SELECT child.no FROM fencepost.run AS child WHERE parent = :run))
+ORDER BY no FOR NO KEY UPDATE;
+
 -- name: lock_runs
 -- Keep the runs of a batch from everybody else until its end: what is read of them afterwards stays true. By number, so
 -- that two batches cannot wait for each other.
