@@ -58,7 +58,7 @@ DIALECTS = {
     ),
 }
 
-UNOWNED = re.compile(r"AND state IN \('waiting', 'cancelling', 'compensating'\) AND lease IS NULL$")
+UNOWNED = re.compile(r"AND state IN \('waiting', 'cancelling', 'compensating'\) AND lease IS NULL")
 
 GUARDED_UPDATES = {
     "move_operation", "dispatch_operation", "succeed", "settle_first", "settle_attempt", "deliver_operation",

@@ -41,8 +41,8 @@ def note_answers(notes: Notes) -> None:
     """Note what the ledger answers to whatever this process wants to write of a run."""
     record, note = Execution.record, Execution.note
 
-    async def record_and_tell(execution, moves, observations):
-        answer = await record(execution, moves, observations)
+    async def record_and_tell(execution, moves, observations, **more):
+        answer = await record(execution, moves, observations, **more)
         notes.add(execution.history.run.id, answer.value)
         return answer
 
