@@ -219,10 +219,12 @@ class Oracle:
             if reason:
                 facts.update(state="refused", reason=reason, closed_at=now)
             book["signals"][signal.id] = facts
-            waits = book["state"] in ("waiting", "cancelling", "compensating") and book["lease"] is None
-            if waits and not reason and (book["wake_at"] is None or book["wake_at"] > now):
-                book.update(wake_at=now, version=book["version"] + 1, changed_at=now)
-        return book["signals"][signal.id]
+        stored = book["signals"][signal.id]
+        # Also one that comes once more and is still kept: whoever waits looks.
+        waits = book["state"] in ("waiting", "cancelling", "compensating") and book["lease"] is None
+        if waits and stored["state"] == "kept" and (book["wake_at"] is None or book["wake_at"] > now):
+            book.update(wake_at=now, version=book["version"] + 1, changed_at=now)
+        return stored
 
     def signalled(self, lease: str) -> list[int]:
         found = []

@@ -14,9 +14,7 @@ WITH changed AS (
         :policy, :compensates, :state, :attempts::bigint, :generation::bigint, :error, :not_before, :at::bigint,
         :at::bigint, :at::bigint, :token, :lease, :generation::bigint, :dispatched_at, :send_by, :span_ends_at,
         CASE WHEN :attempts::bigint > 0 THEN 'unresolved' END, :approval
-    WHERE (
-        SELECT generation FROM fencepost.run WHERE no = :run::bigint AND state = :run_state
-    ) = :generation::bigint
+    WHERE (SELECT generation FROM fencepost.run WHERE no = :run::bigint AND state = :run_state) = :generation::bigint
     RETURNING 1
 )
 SELECT fencepost.all_of(count(*), 1) FROM changed;
