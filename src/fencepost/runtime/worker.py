@@ -284,7 +284,7 @@ class Worker:
                 if self._told:
                     self._told = False
                     await self._changed()
-            self._is_woken = True
+                self._is_woken = True
             break
         self._woken.clear()
 
