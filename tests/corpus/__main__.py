@@ -20,6 +20,7 @@ from fencepost.testing import dump_history
 from tests.corpus.workflows import WORKFLOWS, Line
 
 FOLDER = Path(__file__).parent / "histories"
+ROOT = Path(__file__).parents[2]
 
 LINE = Line(id="line-1", amount=Decimal("10.50"), due=datetime(2026, 3, 29, 2, 30, tzinfo=UTC))
 ARGUMENTS: dict[str, list[Any]] = {"steps": [LINE], "turning": [0], "child": ["alone"]}
@@ -67,7 +68,8 @@ def main() -> int:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, text in found.items():
-        (folder / f"{name}.json").write_text(text, "utf-8")
+        # Tracebacks name files of the machine that made them.
+        (folder / f"{name}.json").write_text(text.replace(f"{ROOT}/", ""), "utf-8")
     sys.stdout.write(f"{len(found)} histories in {folder}\n")
     return 0
 

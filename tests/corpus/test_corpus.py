@@ -1,6 +1,7 @@
 """The histories that each version has stored are replayed by this one, and their keys are still the same."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -46,6 +47,11 @@ def test_a_stored_key_is_the_one_that_its_scheme_gives(history: History) -> None
 
 def test_a_history_is_read_back_as_it_was_dumped(history: History) -> None:
     assert load_history(dump_history(history)) == history
+
+
+def test_a_stored_history_names_no_machines_folders() -> None:
+    for file in FILES:
+        assert not re.search(r'File \\+"/', file.read_text("utf-8")), name(file)
 
 
 def test_the_corpus_holds_each_kind_of_step() -> None:
