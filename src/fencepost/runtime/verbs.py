@@ -69,6 +69,15 @@ def terminate(app: Desk, run: Run, *, by: str, reason: str, version: int | None 
     return perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
 
 
+def _disputed(run: Run, *operations: Operation) -> VerbRefused:
+    """The refusal of a verb that needs to know what became of these operations."""
+    return VerbRefused(
+        f"the evidence of {', '.join(one.position for one in operations)} contradicts itself",
+        hint="put the target right, then `fencepost settle --conflict`",
+        ids={"run": run.id},
+    )
+
+
 def _audited_cancel(child: Run, move: MoveRun, *, by: str, reason: str) -> Audit:
     before, after = audit.summary(child), audit.summary(after_moves(child, [move]))
     return audit.row(History(child), verb="cancel", by=by, reason=reason, now=move.at, before=before, after=after)
@@ -138,11 +147,7 @@ def settle(
     def deed(history: History, now: int) -> Deed:
         operation = operation_in(history, step, item)
         if operation.conflict:
-            raise VerbRefused(
-                f"the evidence of {operation.position} contradicts itself",
-                hint="put the target right, then `fencepost settle --conflict`",
-                ids={"run": run.id},
-            )
+            raise _disputed(run, operation)
         unknown = operation.state is OperationState.UNKNOWN
         if not unknown and not lacks_result(operation):
             raise VerbRefused(f"{operation.position} is {operation.state}, not unknown", ids={"run": run.id})
@@ -251,13 +256,9 @@ def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
     """
 
     def deed(history: History, now: int) -> Deed:
-        disputed = [one.position for one in history.operations if one.conflict]
+        disputed = [one for one in history.operations if one.conflict]
         if disputed:
-            raise VerbRefused(
-                f"the evidence of {', '.join(disputed)} contradicts itself",
-                hint="put the target right, then `fencepost settle --conflict`",
-                ids={"run": run.id},
-            )
+            raise _disputed(run, *disputed)
         if not RUN.allows(history.run.state, RunEvent.REOPEN):
             raise does_not_apply("reopen", history.run)
         again = move_run(history.run, RunEvent.REOPEN, now)._replace(wake_at=now)
