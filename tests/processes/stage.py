@@ -19,6 +19,7 @@ from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, 
 from fencepost.runtime import verbs
 from fencepost.runtime.checking import check
 from fencepost.store.api import RunFilter
+from fencepost.store.open import wall_clock
 from fencepost.testing.world import Fault, World
 from tests.polling import until
 from tests.processes import booking, child, stories
@@ -255,10 +256,15 @@ class Stage:
         if history is None:
             return f"no run {run_id}; {told}"
         operations = [
-            (one.position, one.state.value, [a.outcome.value for a in one.attempts], one.error)
+            (
+                one.position, one.state.value, [attempt.outcome.value for attempt in one.attempts],
+                [f"{seen.kind} {seen.says or ''}".strip() for seen in one.observations], (one.error or "")[:200],
+            )
             for one in history.operations
-        ]
-        return f"{history.run.state} {history.run.hold or history.run.error or ''} {operations} {told}"
+        ]  # fmt: skip
+        run = history.run
+        waits = "" if run.wake_at is None else f"for {(run.wake_at - wall_clock()) / 1e6:.1f} s more"
+        return f"{run.state} {waits} {run.hold or run.error or ''} {operations} {told}"
 
     # -- the end
 

@@ -1,7 +1,9 @@
 """The receiver's memory: every state against every event, two that want the same key, and what a person may say."""
 
 import json
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from fencepost.core.transitions import RECEIPT, ReceiptEvent
 from fencepost.receiving import Answer, NotDone, Receipts, Request, Terms
 from fencepost.receiving import receipts as room
 from fencepost.receiving.receipts import Key
-from fencepost.store import queries
+from fencepost.store import queries, transaction
 
 HOUR = 3_600_000_000
 KEY = Key("ann", "k")
@@ -123,6 +125,21 @@ def test_of_many_that_want_a_key_one_has_it(url):
     with Receipts(url) as receipts, ThreadPoolExecutor(8) as threads:
         had = list(threads.map(lambda owner: receipts.begin(KEY, REQUEST, TERMS, f"{owner}"), range(24)))
     assert sum(had) == 1
+
+
+def test_a_new_file_that_another_process_is_making_is_waited_for(tmp_path, monkeypatch):
+    """SQLite lets nobody wait who changes the mode of a file: of two that open one, the second is told "locked"."""
+    maker = sqlite3.connect(tmp_path / "receipts.db", isolation_level=None)
+    maker.execute("BEGIN IMMEDIATE")
+
+    def until_it_is_made(pauses: object) -> bool:
+        maker.execute("COMMIT")
+        return True
+
+    monkeypatch.setattr(transaction._Pauses, "wait", until_it_is_made)
+    with closing(maker), Receipts(f"sqlite:///{tmp_path / 'receipts.db'}") as receipts:
+        assert receipts.find(KEY) is None
+        assert not maker.in_transaction, "control: it was in the way"
 
 
 def test_what_is_said_twice_by_the_same_owner_is_said_once(receipts):

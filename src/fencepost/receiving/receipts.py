@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple, Self
 
 from fencepost.core.duration import SECOND, microseconds
-from fencepost.core.errors import StoreUnavailable, VerbRefused
+from fencepost.core.errors import StoreBusy, StoreUnavailable, VerbRefused
 from fencepost.core.states import ReceiptState
 from fencepost.receiving.answer import Answer
 from fencepost.receiving.request import Request
@@ -28,6 +28,7 @@ from fencepost.store import queries
 from fencepost.store.callers import Caller, Done, PsycopgCaller, SqliteCaller
 from fencepost.store.open import path_of, wall_clock
 from fencepost.store.postgres_url import Place, is_postgres, place_of
+from fencepost.store.transaction import Patience
 
 SCHEMA = "fencepost_receipts"
 """The schema of the table on PostgreSQL, unless the url names one."""
@@ -233,10 +234,20 @@ class Receipts:
         """Make the table, at the first use, where it is not there."""
         if self._is_open:
             return
-        with self._opening, self._lent() as caller:
-            if not self._is_open and not caller.run(self.queries["receipt_is_there"], {"schema": self._schema}).rows:
+        with self._opening:
+            pauses = Patience(self._patience).pauses()
+            while not self._is_open:
+                try:
+                    self._make_what_is_missing()
+                except StoreBusy:  # SQLite tells it at once, without its patience, to who changes the mode of a file
+                    if not pauses.wait():
+                        raise
+
+    def _make_what_is_missing(self) -> None:
+        with self._lent() as caller:
+            if not caller.run(self.queries["receipt_is_there"], {"schema": self._schema}).rows:
                 self._make(caller)
-            self._is_open = True
+        self._is_open = True
 
     def _make(self, caller: Caller) -> None:
         if self.dialect == "postgres":
