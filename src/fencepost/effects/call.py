@@ -25,6 +25,7 @@ from fencepost.effects.deadline import Guard
 from fencepost.effects.exchange import SendFacts
 from fencepost.effects.http import Http, SyncHttp
 from fencepost.effects.span import SendGuard
+from fencepost.effects.telling import Tellable, Told, Witness
 
 if TYPE_CHECKING:
     from fencepost.core.records import Operation
@@ -61,9 +62,10 @@ class Site:
     generation: int
     principal: str | None
     keeper: Keeper | None = None
+    witness: Witness | None = None
 
 
-class Attempting:
+class Attempting(Tellable):
     """One attempt of one step: its identity, its permission to send, and what is known of what it sent.
 
     `operation` is the ledger's record of an effect; reads, computations and model steps have none and may not write.
@@ -104,6 +106,7 @@ class Attempting:
         operation: Operation | None = None,
         effect: Effect[..., Any] | None = None,
     ) -> None:
+        super().__init__()
         self.site = site
         self.position = position
         self.attempt = attempt
@@ -137,6 +140,11 @@ class Attempting:
     def key(self) -> str:
         """The operation's key; empty for steps that have none."""
         return "" if self.operation is None else self.operation.key
+
+    @property
+    def reads_back(self) -> bool:
+        """Whether it asks what became of the operation, and is no attempt of it."""
+        return self.operation is not None and not self.may_write and self.transacted is None
 
     @property
     def facts(self) -> SendFacts:
@@ -179,6 +187,8 @@ class Attempting:
     def check_permission(self) -> None:
         """Raise `LeaseLost` or another `NotOwner` if this process may start no send now; nothing has been sent."""
         try:
+            if self.told:
+                raise self.stopped()
             self.site.permission()
         except NotOwner as error:
             raise self.unsent(error) from None
@@ -294,10 +304,10 @@ class Attempting:
             yield
 
 
-class _Face:
+class _Face(Told):
     """What both faces of an attempt show."""
 
-    __slots__ = ("_attempting",)
+    __slots__ = ()
 
     def __init__(self, attempting: Attempting) -> None:
         self._attempting = attempting
