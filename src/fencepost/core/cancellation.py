@@ -159,10 +159,10 @@ def cancellation_of(history: History) -> Cancellation | None:
     )
 
 
-def asked_already(operation: Operation, request: int, generation: int) -> bool:
+def asked_already(operation: Operation, request: int, lease: str) -> bool:
     """Whether the target was asked to cancel the operation for the request of that time.
 
-    Once it has answered, whoever asked; or once under this generation, answered or not. A former owner that was lost
+    Once it has answered, whoever asked; or once by this worker life, answered or not. A former owner that was lost
     between asking and writing the answer down has told nobody, so its heir asks once more.
     """
     sent = {
@@ -171,7 +171,7 @@ def asked_already(operation: Operation, request: int, generation: int) -> bool:
         if seen.kind == CANCEL_SENT and json.loads(seen.evidence).get("asked_at") == request
     }
     answered = any(seen.kind == CANCEL_ANSWERED and seen.began_at in sent for seen in operation.observations)
-    return answered or any(seen.generation == generation for seen in sent.values())
+    return answered or any(seen.lease == lease for seen in sent.values())
 
 
 def _operation(operation: Operation, run: Run) -> OperationLayers:

@@ -73,6 +73,7 @@ class Attempting(Tellable):
 
     __slots__ = (
         "_facts",
+        "_spans",
         "attempt",
         "connection",
         "contract",
@@ -122,6 +123,8 @@ class Attempting(Tellable):
         self.is_countable = True
         """Whether every client of `call.sending(client=...)` let us look on."""
         self._facts: SendFacts | None = None
+        self._spans = 0
+        """Blocks of `call.sending()` that the body is in."""
         self.model_step: ModelStep[..., Any] | None = None
         self.issued: tuple[BaseException, Reading] | None = None
         self.evidence: dict[str, Any] | None = None
@@ -140,6 +143,11 @@ class Attempting(Tellable):
     def key(self) -> str:
         """The operation's key; empty for steps that have none."""
         return "" if self.operation is None else self.operation.key
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a write of this attempt is on its way, whose reply says more than the end of its body."""
+        return self._spans > 0 or (self._facts is not None and self.left > 0 and self.evidence is None)
 
     @property
     def reads_back(self) -> bool:
@@ -270,6 +278,7 @@ class Attempting(Tellable):
             raise self.unsent(error) from None
         guard.close()
         self.sendings += 1
+        self._spans += 1
         self.leaves()
         span = SendGuard(self.deadline)
         try:
@@ -282,6 +291,7 @@ class Attempting(Tellable):
                 self.answered(error, reading)
             raise
         finally:
+            self._spans -= 1
             span.close()
 
     @contextmanager

@@ -22,6 +22,10 @@ GRACE = 5.0
 """Seconds that a body has to clean up after it was cancelled; one that still runs then ignores its cancel."""
 
 
+WRITE_LOOK = 1.0
+"""Seconds by which a hastened body is given more time, as long as a write of it is on its way."""
+
+
 class Overdue:
     """The bodies that run on one event loop: the first that asks."""
 
@@ -79,19 +83,21 @@ class Bounded:
     A body that returns in spite of its cancel has returned: what it says is not thrown away for being late.
     """
 
-    __slots__ = ("_expired", "_overdue", "attempting", "task", "until")
+    __slots__ = ("_expired", "_overdue", "_spare", "attempting", "task", "until")
 
     def __init__(self, overdue: Overdue, task: asyncio.Task[Any] | None, until: float, attempting: Attempting) -> None:
         self._overdue = overdue
         self._expired = False
+        self._spare = 0.0  # seconds of its own time that a hastened body may still have, for a write on its way
         self.task = task
         self.attempting = attempting
         self.until = until
 
     def hasten(self, seconds: float) -> None:
-        """Leave the body no more than so many seconds."""
-        if not self._expired:
-            self.until = min(self.until, self._overdue.time() + seconds)
+        """Leave the body no more than so many seconds, and those that a write of it that is on its way may take."""
+        until = self._overdue.time() + seconds
+        if not self._expired and until < self.until:
+            self._spare, self.until = self.until - until, until
 
     def expire(self, until: float) -> bool:
         """Cancel the body, which then has time `until`; or report one that was cancelled before, and answer True."""
@@ -100,6 +106,10 @@ class Bounded:
             if self.attempting.ignored is not None:
                 self.attempting.ignored(self.attempting)
             return True
+        if self._spare > 0 and self.attempting.is_writing:
+            more = min(self._spare, WRITE_LOOK)
+            self._spare, self.until = self._spare - more, self.until + more
+            return False
         self._expired, self.until = True, until
         self.attempting.time_is_over()
         if self.task is not None:

@@ -18,6 +18,10 @@ class ChildProcess(Protocol):
     def pid(self) -> int:
         """Its process id."""
 
+    @property
+    def returncode(self) -> int | None:
+        """How it has ended, as far as its owner has looked."""
+
     def terminate(self) -> None:
         """Send SIGTERM."""
 
@@ -41,7 +45,7 @@ class ChildProcesses:
             yield
         finally:
             self._held.remove(process)
-            _send(process.kill)
+            _send(process, process.kill)
 
     def terminate(self) -> str:
         """Ask them to end; what was done, for people, or "" where there is none."""
@@ -52,13 +56,13 @@ class ChildProcesses:
         return self._signal("SIGKILL", lambda process: process.kill)
 
     def _signal(self, name: str, how: Callable[[ChildProcess], Callable[[], None]]) -> str:
-        reached = [str(process.pid) for process in list(self._held) if _send(how(process))]
+        reached = [str(process.pid) for process in list(self._held) if _send(process, how(process))]
         return f"child process {', '.join(reached)}: {name}" if reached else ""
 
 
-def _send(signal: Callable[[], None]) -> bool:
-    """Send one signal; False if the process has ended already."""
+def _send(process: ChildProcess, signal: Callable[[], None]) -> bool:
+    """Send one signal; False if the process has ended already, which both kinds look at first."""
     with suppress(ProcessLookupError):
         signal()
-        return True
+        return process.returncode is None
     return False

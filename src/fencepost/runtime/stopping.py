@@ -86,8 +86,8 @@ class Stopping:
     def _accept(self, found: History, *, tells: bool) -> None:
         self._accepted = True
         asked_at = int(json.loads(found.run.cancel or "{}").get("at", 0))
-        generation = self._owner.generation
-        is_known = any(one.kind == CANCEL_ACCEPTED and one.generation == generation for one in found.observations)
+        lease = self._owner.lease
+        is_known = any(one.kind == CANCEL_ACCEPTED and one.lease == lease for one in found.observations)
         accepted = [] if is_known else [self._of_run(CANCEL_ACCEPTED, {"asked_at": asked_at})]
         told = self._tell_bodies() if tells else []
         asks = [
@@ -142,7 +142,7 @@ class Stopping:
         effect = effect_named(self._execution, operation.effect)
         if effect is None or effect.declared.cancel is None:
             return None
-        return None if asked_already(operation, asked_at, self._owner.generation) else effect
+        return None if asked_already(operation, asked_at, self._owner.lease) else effect
 
     async def _ask(self, operation: Operation, effect: Effect[..., Any], sent_at: int) -> None:
         """Call the hook once, and keep what it says; its intent is durable."""
