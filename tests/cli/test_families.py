@@ -57,6 +57,29 @@ def test_show_lists_attached_and_detached_children_with_their_states(
     assert "child of    x\n" in fencepost("show", "x child", "--db", db).out
 
 
+def test_a_cancel_takes_attached_children_with_it_and_names_the_detached_ones(
+    fencepost: Command, db: str, lived: Callable[..., Any]
+) -> None:
+    lived("parent", "x", "x", "x child", "x aside")
+    why = ("--reason", "stop", "--by", "ada")
+    assert "  detached, goes on: x aside\n" in fencepost("cancel", "x", "--db", db, *why).out
+    shown = fencepost("show", "x", "--db", db).out
+    assert "by ada: stop" in shown
+    assert "accepted    no worker has heard of it yet" in shown
+    assert "x aside  detached, left alone; waiting" in shown
+    assert "x child  cancelled with it; cancelling" in shown
+
+    def state() -> str:
+        return str(fencepost("show", "x", "--db", db, "--json").json["run"]["state"])
+
+    lived(None, None, then=lambda: until(lambda: state() == "cancelled", "x to be cancelled"))
+    told = fencepost("show", "x", "--db", db, "--json").json["cancellation"]
+    assert told["asked"]["who"] == "ada"
+    assert [one["state"] for one in told["children"]] == ["waiting", "cancelled"]
+    assert len(told["accepted"]) == 1
+    assert fencepost("cancel", "x", "--db", db, *why).code == 1
+
+
 def test_show_says_which_turn_it_is_and_shows_an_earlier_one(
     fencepost: Command, db: str, lived: Callable[..., Any]
 ) -> None:

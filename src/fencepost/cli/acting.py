@@ -7,7 +7,7 @@ a command line becomes their arguments. Verbs that need an effect's code say so 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,6 +29,10 @@ from fencepost.cli.options import (
     somebody,
 )
 from fencepost.cli.printable import printable
+
+if TYPE_CHECKING:
+    from fencepost.core.records import Run
+    from fencepost.store.api import Store
 
 SignalName = Annotated[str, typer.Argument(metavar="NAME", help="The name that the run waits for.")]
 SignalValue = Annotated[str, typer.Argument(metavar="[JSON]", help="Its value, or @file.")]
@@ -91,8 +95,17 @@ def cancel(
     run: RunId, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None, db: Db = None,
     namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
-    """Stop what has not begun. What was sent is settled first; then the run is cancelled."""
-    return _plain("cancel", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+    """Stop what has not begun. What was sent is settled first; then the run is cancelled.
+
+    Its attached children are cancelled with it; detached ones are named, and go on. `show` tells how far it has come.
+
+    With --json: as for the other verbs, and `detached` (the ids of the children that go on).
+    """
+    from fencepost.cli.target import app_for
+
+    found = app_for(app, db, namespace, with_code=False)
+    arguments = {"by": somebody(by), "reason": reason, "version": if_version}
+    return _act("cancel", found, run, as_json=as_json, also=_detached, **arguments)
 
 
 def terminate(
@@ -278,8 +291,20 @@ def _app_with_code(verb: str, app: str | None, db: str | None, namespace: str | 
     return app_for(app, db, namespace)
 
 
-def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -> Exit:
-    """Call the verb and say what the run is now. With --json: `run`, `verb`, `before`, `state`, and versions."""
+def _detached(store: Store, run: Run) -> dict[str, Any]:
+    """The children that a cancel of their parent leaves alone, and that have not ended."""
+    children = [child for child in store.children(run.no) if child.parent_step is None and child.ended_at is None]
+    return {"detached": [child.id for child in children]}
+
+
+def _act(
+    name: str, app: Any, run_id: str, *, as_json: bool, also: Callable[[Store, Run], dict[str, Any]] | None = None,
+    **arguments: Any,
+) -> Exit:  # fmt: skip
+    """Call the verb and say what the run is now. With --json: `run`, `verb`, `before`, `state`, and versions.
+
+    `also`: what else is to be said of the run, each a list of names.
+    """
     from fencepost.cli.target import opened, run_of
     from fencepost.runtime import migrating, verbs
 
@@ -288,6 +313,7 @@ def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -
     with opened(app):
         before = run_of(app, run_id)
         after = verb(app, before, **arguments)
+        beside = {} if also is None else also(app.store, after)
     if as_json:
         terminal.document(
             {
@@ -297,8 +323,11 @@ def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -
                 "state": after.state.value,
                 "generation": after.generation,
                 "version": after.version,
+                **beside,
             }
         )
     else:
         terminal.say(f"{said}: run {printable(after.id)} was {before.state}, is {after.state}")
+        for what, names in beside.items():
+            terminal.say(*(f"  {what}, goes on: {printable(one)}" for one in names))
     return Exit.DONE

@@ -145,8 +145,8 @@ def show(
 
     Attempts, outcomes with evidence, keys, owners, children, progress, what it waits for, and which verbs apply.
 
-    With --json: `run`, `waits_for`, `verbs`, `children`, `steps`, `compensation`, `signals`, `audit`; keys are never
-    shortened.
+    With --json: `run`, `waits_for`, `verbs`, `children`, `cancellation`, `steps`, `compensation`, `signals`, `audit`;
+    keys are never shortened.
     """
     from fencepost.cli.following import follow as following
     from fencepost.cli.offers import Place, offers

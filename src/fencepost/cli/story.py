@@ -5,9 +5,10 @@ states are the values of `core.states`, each with its `label`. Reading the ledge
 apply the runtime's.
 
 The document: `run` (who and what, `state`, `owner`, `turn`, `parent`, `carried`, `progress`, `result`, `error`, `hold`,
-`held_at`, `cancel`), `waits_for` (texts), `verbs` (names), `children` (the runs that it has started), `steps` (in the
-order of their beginning; an effect has a `key`, `attempts`, `observations` and the `approval` that it has used, a wait
-for an approval the digest that it `allows`), `compensation` (a report, or null), `signals`, and `audit`.
+`held_at`, `cancel`), `waits_for` (texts), `verbs` (names), `children` (the runs that it has started), `cancellation`
+(the layers of its cancel, or null), `steps` (in the order of their beginning; an effect has a `key`, `attempts`,
+`observations` and the `approval` that it has used, a wait for an approval the digest that it `allows`), `compensation`
+(a report, or null), `signals`, and `audit`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fencepost.cli.cancelled import cancellation
 from fencepost.cli.printable import instant
 from fencepost.core.approval import digest_waited_for
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
@@ -97,6 +99,7 @@ def story(
         "waits_for": waits_for(history, ahead),
         "verbs": verbs_for(history),
         "children": [_child(child) for child in family.children],
+        "cancellation": cancellation(history, told),
         "steps": [document for _, _, document in sorted(steps, key=lambda one: one[:2])],
         "compensation": compensation_of(history),
         "signals": [_signal(signal, told) for signal in history.signals],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fencepost.cli.cancelled import layers
 from fencepost.cli.printable import compact, printable, short_key
 from fencepost.cli.story import Document
 
@@ -20,6 +21,7 @@ def timeline(story: Document) -> Iterator[str]:
     yield from _head(story["run"])
     yield from _listed("waits for", story["waits_for"])
     yield from _children(story["children"])
+    yield from layers(story["cancellation"])
     yield ""
     yield "steps" if story["steps"] else "no step has begun"
     for step in story["steps"]:

@@ -117,6 +117,10 @@ class DeadlinePassed(NotOwner):
     """The attempt's send deadline passed before its first byte left; nothing was sent."""
 
 
+class CancelAccepted(NotOwner):
+    """The run of this body was cancelled: nothing more of it is sent."""
+
+
 class FenceRefused(NotOwner):
     """The target knows a higher token for this resource: somebody newer writes there, and this write did nothing."""
 

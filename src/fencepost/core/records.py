@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fencepost.core.position import effect_position
 from fencepost.core.states import LeaseState, OperationState, Outcome, RunState, SignalState, StepState
+
+if TYPE_CHECKING:
+    from fencepost.core.cancellation import Cancellation
 
 
 @dataclass(slots=True)
@@ -64,6 +68,27 @@ CONFLICT_SETTLED = "conflict settled"
 
 ASK_AGAIN = "ask again"
 """Kind: a person wants the target asked anew, whatever it answered so far."""
+
+CANCEL_ACCEPTED = "cancel accepted"
+"""Kind, of a run: the worker that owns it has heard of its cancel, and begins nothing more."""
+
+BODY_TOLD = "body told"
+"""Kind: a body that ran when its run's cancel was accepted was told of it; the evidence says how."""
+
+WAITED_NO_LONGER = "waited for no longer"
+"""How a body is told last: it has ended in no time that it was given, and its run goes on without it."""
+
+RUNS_ON = "runs on"
+"""What a reply says of a body whose thread was not waited for: what comes of it is another reply."""
+
+BODY_ENDED = "body ended"
+"""Kind: a body that was told of a cancel runs no more."""
+
+CANCEL_SENT = "cancel sent"
+"""Kind: the target is about to be asked to cancel the operation; written down before it is."""
+
+CANCEL_ANSWERED = "cancel answered"
+"""Kind: what came of asking the target to cancel. Evidence of what it said, and proof of nothing."""
 
 
 @dataclass(slots=True)
@@ -281,3 +306,12 @@ class History:
     signals: list[Signal] = field(default_factory=list)
     children: list[Run] = field(default_factory=list)
     """The runs that it has started by `run.child`, as they stand; of each only its last turn."""
+    observations: list[Observation] = field(default_factory=list)
+    """What was seen of the run itself and of its steps that are no effects: who accepted its cancel, and told whom."""
+
+    @property
+    def cancellation(self) -> Cancellation | None:
+        """What is known of the run's cancel, layer by layer; None if nobody has asked for one."""
+        from fencepost.core.cancellation import cancellation_of
+
+        return cancellation_of(self)

@@ -25,6 +25,7 @@ from fencepost.effects.deadline import Guard
 from fencepost.effects.exchange import SendFacts
 from fencepost.effects.http import Http, SyncHttp
 from fencepost.effects.span import SendGuard
+from fencepost.effects.telling import Tellable, Told, Witness
 
 if TYPE_CHECKING:
     from fencepost.core.records import Operation
@@ -61,9 +62,10 @@ class Site:
     generation: int
     principal: str | None
     keeper: Keeper | None = None
+    witness: Witness | None = None
 
 
-class Attempting:
+class Attempting(Tellable):
     """One attempt of one step: its identity, its permission to send, and what is known of what it sent.
 
     `operation` is the ledger's record of an effect; reads, computations and model steps have none and may not write.
@@ -71,6 +73,7 @@ class Attempting:
 
     __slots__ = (
         "_facts",
+        "_spans",
         "attempt",
         "connection",
         "contract",
@@ -104,6 +107,7 @@ class Attempting:
         operation: Operation | None = None,
         effect: Effect[..., Any] | None = None,
     ) -> None:
+        super().__init__()
         self.site = site
         self.position = position
         self.attempt = attempt
@@ -119,6 +123,8 @@ class Attempting:
         self.is_countable = True
         """Whether every client of `call.sending(client=...)` let us look on."""
         self._facts: SendFacts | None = None
+        self._spans = 0
+        """Blocks of `call.sending()` that the body is in."""
         self.model_step: ModelStep[..., Any] | None = None
         self.issued: tuple[BaseException, Reading] | None = None
         self.evidence: dict[str, Any] | None = None
@@ -137,6 +143,16 @@ class Attempting:
     def key(self) -> str:
         """The operation's key; empty for steps that have none."""
         return "" if self.operation is None else self.operation.key
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a write of this attempt is on its way, whose reply says more than the end of its body."""
+        return self._spans > 0 or (self._facts is not None and self.left > 0 and self.evidence is None)
+
+    @property
+    def reads_back(self) -> bool:
+        """Whether it asks what became of the operation, and is no attempt of it."""
+        return self.operation is not None and not self.may_write and self.transacted is None
 
     @property
     def facts(self) -> SendFacts:
@@ -179,6 +195,8 @@ class Attempting:
     def check_permission(self) -> None:
         """Raise `LeaseLost` or another `NotOwner` if this process may start no send now; nothing has been sent."""
         try:
+            if self.told:
+                raise self.stopped()
             self.site.permission()
         except NotOwner as error:
             raise self.unsent(error) from None
@@ -260,6 +278,7 @@ class Attempting:
             raise self.unsent(error) from None
         guard.close()
         self.sendings += 1
+        self._spans += 1
         self.leaves()
         span = SendGuard(self.deadline)
         try:
@@ -272,6 +291,7 @@ class Attempting:
                 self.answered(error, reading)
             raise
         finally:
+            self._spans -= 1
             span.close()
 
     @contextmanager
@@ -294,10 +314,10 @@ class Attempting:
             yield
 
 
-class _Face:
+class _Face(Told):
     """What both faces of an attempt show."""
 
-    __slots__ = ("_attempting",)
+    __slots__ = ()
 
     def __init__(self, attempting: Attempting) -> None:
         self._attempting = attempting

@@ -169,7 +169,8 @@ class Effect(Step[P, R_co]):
                 f"{self.name} is atomic and async: its transaction would wait for whatever it awaits",
                 hint="write its body as a plain function",
             )
-        for role, function in (("reconcile", declared.reconcile), ("load", declared.load)):
+        hooks = (("reconcile", declared.reconcile), ("load", declared.load), ("cancel", declared.cancel))
+        for role, function in hooks:
             if isinstance(function, Step):
                 raise DeclarationError(
                     f"{role}={function.name} of {self.name} is a step", hint="name a function without decorator"
@@ -180,10 +181,20 @@ class Effect(Step[P, R_co]):
             )
         if declared.load is not None:
             check_fits("load", declared.load, self.name, given=("reference",))
+        if declared.cancel is not None:
+            self._check_cancel(declared.cancel)
         if isinstance(declared.compensate, Effect):
             undo = declared.compensate
             given = (*arguments.by_position, *arguments.by_name)
             check_compensation(undo.name, undo.arguments.signature, self.name, given=given)
+
+    def _check_cancel(self, cancel: Callable[..., Any]) -> None:
+        if self.declared.atomic:
+            raise DeclarationError(
+                f"{self.name} is atomic: nothing of it is on its way that could be cancelled", hint="leave cancel= out"
+            )
+        given = (*self.arguments.by_position, "reference")
+        check_fits("cancel", cancel, self.name, given=given, by_name=self.arguments.by_name)
 
     @property
     def send_key(self) -> KeyHeader | KeyArgument | None:
@@ -271,6 +282,7 @@ def effect(
     load: Callable[..., Any] | None = None,
     compensate: Effect[..., Any] | Stands | None = None,
     restores: bool = False,
+    cancel: Callable[..., Any] | None = None,
     retry: contracts.Retry = _FIVE_IN_FIFTEEN_MINUTES,
     attempt_timeout: Duration | None = timedelta(minutes=1),
     target: str | None = None,
@@ -301,6 +313,8 @@ def effect(
         compensate: the effect `(call, *arguments, result or None, reference)` that makes this one acceptable, or
             `Stands(why)` for one that is meant to stand.
         restores: the compensation brings the former state back.
+        cancel: asks the target to stop, `(call, *arguments, reference or None)`, when the run is cancelled while it may
+            be at work on this; at most once for each owner. What it returns is kept as evidence, and proves nothing.
         retry: the budget and the pauses.
         attempt_timeout: bounds one attempt.
         target: the name under which the app configures base URL, headers and scope for `call.http`.
@@ -340,6 +354,7 @@ def effect(
         load=load,
         compensate=compensate,
         restores=restores,
+        cancel=cancel,
         retry=retry,
         attempt_timeout=attempt_timeout,
         target=target,

@@ -32,6 +32,7 @@ class Declared:
     load: Callable[..., Any] | None
     compensate: Effect[..., Any] | Stands | None
     restores: bool
+    cancel: Callable[..., Any] | None
     retry: contracts.Retry
     attempt_timeout: Duration | None
     target: str | None

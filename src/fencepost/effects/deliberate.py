@@ -166,8 +166,8 @@ class Deliberation:
         while True:
             self.tally.attempts += 1
             sent: Sent = yield RunBody(record.position, self.tally.attempts)
-            if self.entry.is_withdrawn():
-                return Conclusion()  # its branch was cancelled meanwhile: the answer is nobody's
+            if sent.stopped or self.entry.is_withdrawn():
+                return Conclusion()  # its run or branch was cancelled meanwhile: the answer is nobody's
             if self.model is not None:
                 self.tally.endpoint = _endpoint(sent.evidence) or self.tally.endpoint
             came = self._returned(sent.value) if sent.error is None else self._raised(sent.error)

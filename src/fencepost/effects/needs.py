@@ -84,6 +84,8 @@ class Sent:
     sends: int | None = None
     reference: str | None = None
     replayed: bool = False
+    stopped: bool = False
+    """Whether the body was told that its run is cancelled, and brought nothing."""
 
 
 class Committed(NamedTuple):

@@ -13,13 +13,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from fencepost.effects.call import Attempting
+    from fencepost.effects.call import Attempting, Site
 
 LOOK_EVERY = 0.05
 """Seconds between two looks at the bodies that run."""
 
 GRACE = 5.0
 """Seconds that a body has to clean up after it was cancelled; one that still runs then ignores its cancel."""
+
+
+WRITE_LOOK = 1.0
+"""Seconds by which a hastened body is given more time, as long as a write of it is on its way."""
 
 
 class Overdue:
@@ -46,9 +50,18 @@ class Overdue:
         if self._timer is None and self._loop is not None:
             self._timer = self._loop.call_later(LOOK_EVERY, self._look)
 
+    def time(self) -> float:
+        """The loop's time."""
+        assert self._loop is not None, "only a body that runs is asked about"
+        return self._loop.time()
+
     def leave(self, one: Bounded) -> None:
         """The body has ended."""
         self._bounded.pop(one.task, None)
+
+    def bodies(self, site: Site) -> list[Bounded]:
+        """The bodies that run for one life of one run."""
+        return [one for one in self._bounded.values() if one.attempting.site is site]
 
     def body_in(self, task: asyncio.Task[Any] | None) -> Attempting | None:
         """The attempt whose body this task runs right now, if it runs one."""
@@ -70,22 +83,35 @@ class Bounded:
     A body that returns in spite of its cancel has returned: what it says is not thrown away for being late.
     """
 
-    __slots__ = ("_expired", "_overdue", "attempting", "task", "until")
+    __slots__ = ("_expired", "_overdue", "_spare", "attempting", "task", "until")
 
     def __init__(self, overdue: Overdue, task: asyncio.Task[Any] | None, until: float, attempting: Attempting) -> None:
         self._overdue = overdue
         self._expired = False
+        self._spare = 0.0  # seconds of its own time that a hastened body may still have, for a write on its way
         self.task = task
         self.attempting = attempting
         self.until = until
 
+    def hasten(self, seconds: float) -> None:
+        """Leave the body no more than so many seconds, and those that a write of it that is on its way may take."""
+        until = self._overdue.time() + seconds
+        if not self._expired and until < self.until:
+            self._spare, self.until = self.until - until, until
+
     def expire(self, until: float) -> bool:
         """Cancel the body, which then has time `until`; or report one that was cancelled before, and answer True."""
         if self._expired:
+            self.attempting.is_left()
             if self.attempting.ignored is not None:
                 self.attempting.ignored(self.attempting)
             return True
+        if self._spare > 0 and self.attempting.is_writing:
+            more = min(self._spare, WRITE_LOOK)
+            self._spare, self.until = self._spare - more, self.until + more
+            return False
         self._expired, self.until = True, until
+        self.attempting.time_is_over()
         if self.task is not None:
             self.task.cancel()
         return False
@@ -103,4 +129,7 @@ class Bounded:
         # Our own cancel is taken back; one by somebody else at the same time is left standing.
         others = self.task.uncancel() if self.task is not None else 0
         if others == 0 and kind is not None and issubclass(kind, asyncio.CancelledError):
-            raise TimeoutError("the attempt timeout is over") from error
+            raise TimeoutError(_CANCELLED if self.attempting.told else "the attempt timeout is over") from error
+
+
+_CANCELLED = "the run is cancelled, and the time that a body has to end then is over"

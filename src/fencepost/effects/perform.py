@@ -27,6 +27,7 @@ from fencepost.core.recovery import (
     absence_is_proof,
     decide,
 )
+from fencepost.core.recovery import Move as NextMove
 from fencepost.core.retry import pause
 from fencepost.core.states import OperationState, Outcome
 from fencepost.core.transitions import OperationEvent
@@ -163,7 +164,7 @@ class Performance:
         entry = self.entry
         while not self._is_nobodys():
             concluded: Conclusion | None = None
-            match decide(entry.operation, entry.contract, self._moment()):
+            match self._next_move():
                 case Dispatch():
                     concluded = yield from self._dispatch()
                 case Disprove():
@@ -183,6 +184,21 @@ class Performance:
             if concluded is not None:
                 return concluded
         return self._take_back()
+
+    def _next_move(self) -> NextMove:
+        """What to do now; of what nobody waits for any more the target is rather asked than sent it again.
+
+        A cancelled run does not want to make happen what may not have happened. Only where asking cannot tell is it
+        sent again under its key, to learn what became of it.
+        """
+        entry, moment = self.entry, self._moment()
+        operation, contract = entry.operation, entry.contract
+        is_asked_about = operation.state is OperationState.UNKNOWN and contract.look_up is not None
+        if is_asked_about and operation.compensates is None and self.delivery(self.position) is None:
+            asking = decide(operation, replace(contract, key=None, repeatable=False), moment)
+            if not isinstance(asking, Hold):
+                return asking
+        return decide(operation, contract, moment)
 
     def _take_back(self) -> Conclusion:
         self.moves += self.entry.withdraw(self.clock.now())

@@ -18,6 +18,7 @@ from fencepost.core.classify import Reading, read_error
 from fencepost.core.duration import SECOND
 from fencepost.core.errors import FenceRefused, NotSent
 from fencepost.core.identity import canonical
+from fencepost.core.records import RUNS_ON
 from fencepost.core.states import Outcome
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Attempting, Call, SyncCall
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fencepost.core.fence import Fence
-    from fencepost.effects.declare import Bound
+    from fencepost.effects.declare import Bound, Effect
 
 RETURNED = canonical({"kind": "returned"})
 """The evidence of a body that returned and let us see no reply: its own word."""
@@ -103,13 +104,44 @@ async def _in_thread(
 ) -> Any:
     context = contextvars.copy_context()
     work = executor.submit(context.run, functools.partial(body, SyncCall(attempting), *args, **kwargs))
+    attempting.thread = work
     try:
         return await asyncio.wrap_future(work)
     except asyncio.CancelledError:
         # A thread cannot be stopped. What it brings after its time is no answer any more, but it is evidence.
-        if attempting.late is not None and not work.cancel():
-            work.add_done_callback(attempting.late)
+        if not work.cancel():
+            if attempting.late is not None:
+                work.add_done_callback(attempting.late)
+            attempting.is_left()
         raise
+
+
+async def cancel_async(  # noqa: PLR0917 - as the others here, and what is asked about
+    effect: Effect[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    attempting: Attempting,
+    executor: Executor,
+    overdue: Overdue,
+) -> Sent:
+    """Ask the target to cancel; what it answers is kept, and proves nothing."""
+    cancel = effect.declared.cancel
+    assert cancel is not None, "only a declared hook is called"
+    try:
+        with overdue.bounded(CANCEL_WITHIN / SECOND, attempting):
+            if asyncio.iscoroutinefunction(cancel):
+                value = await cancel(Call(attempting), *args, **kwargs)
+            else:
+                value = await _in_thread(executor, cancel, attempting, args, kwargs)
+    except BaseException as error:
+        if is_told_to_stop(error):
+            raise
+        return failed(attempting, error)
+    return returned(attempting, value)
+
+
+CANCEL_WITHIN = 10 * SECOND
+"""Microseconds that the target has to answer a cancel: it holds up nothing, and only the end of its worker waits."""
 
 
 def returned(attempting: Attempting, value: Any) -> Sent:
@@ -124,6 +156,8 @@ def failed(attempting: Attempting, error: BaseException) -> Sent:
     evidence = dict(attempting.evidence or {"kind": "raised"})
     record = error_record(error)
     evidence["error"] = {"class": record.class_name, "message": record.message[:500]}
+    if attempting.thread is not None and not attempting.thread.done():
+        evidence["body"] = RUNS_ON
     if attempting.sends is not None and attempting.sends > 1:
         evidence["sends"] = attempting.sends  # an attempt that stays unresolved has no other place for it
     return Sent(

@@ -35,6 +35,7 @@ HEADINGS: dict[str, str] = {
     "fence": "fence",
     "reference": "reference",
     "compensation": "compensation",
+    "cancel": "on cancel",
     "retryable_errors": "retryable errors",
     "retry_owner": "retry owner",
     "sends": "sends at most",
@@ -69,6 +70,7 @@ class RecoveryRow:
     fence: str
     reference: str
     compensation: str
+    cancel: str
     retryable_errors: str
     retry_owner: str
     sends: str
@@ -135,6 +137,7 @@ def _effect_row(app: App, effect: Effect[..., Any], workflows: tuple[str, ...], 
         fence=_fence(effect),
         reference=contract.reference or (BLANK if contract.financial else "none"),
         compensation=_compensation(effect),
+        cancel=_cancel(effect),
         retryable_errors=_retryable(contract),
         retry_owner="Fencepost; call.http repeats nothing by itself",
         sends=_sends(effect, app.clients),
@@ -229,6 +232,14 @@ def _compensation(effect: Effect[..., Any]) -> str:
     )
 
 
+def _cancel(effect: Effect[..., Any]) -> str:
+    cancel = effect.declared.cancel
+    if cancel is None:
+        return "the body is told; the target is not"
+    name = getattr(cancel, "__name__", type(cancel).__name__)
+    return f"{name} asks the target, once for each owner; its answer is evidence and no proof"
+
+
 def _retryable(contract: Contract) -> str:
     definite = ", ".join(str(status) for status in sorted(contract.definite))
     return (
@@ -272,6 +283,7 @@ def _plain_row(step: Step[..., Any], workflows: tuple[str, ...]) -> RecoveryRow:
         fence="not needed",
         reference="not needed",
         compensation="not needed",
+        cancel="the body is cancelled, its answer is nobody's",
         retryable_errors="Transient, RateLimited, Unresolved, connection errors"
         + ("; a malformed answer, within its own budget" if model else ""),
         retry_owner="Fencepost",

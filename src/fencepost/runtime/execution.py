@@ -9,7 +9,7 @@ ledger refuses a group, this copy of the run is worthless: it is dropped, and wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.asks import (
@@ -178,6 +178,8 @@ class Execution(Recording):
         run = self.history.run
         for position in tuple(self._withdrawn):
             self._withdraw(position)  # an earlier life may have ended between hearing of it and doing it
+        if run.state is RunState.CANCELLING:
+            self._hands.stopping.begin(self.history)
         if run.state is RunState.CANCELLING and not self.driver.cancelled and self.driver.ending is None:
             reason = self.positions.cancel_delivered(run, self.delivered + 1, self.host.now())
             self.moves += self.positions.flush()
@@ -251,7 +253,11 @@ class Execution(Recording):
         self._blocked.drop(position)
 
     def _spawn(self, ask: Led) -> None:
-        self._lanes.open(self._lane(ask))
+        self.open_lane(self._lane(ask))
+
+    def open_lane(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside what is in flight, and before the run is left."""
+        self._lanes.open(work)
 
     async def _lane(self, ask: Led | None) -> None:
         """Lead one step after the other, as long as each one's answer leads to a next."""
@@ -389,6 +395,8 @@ class Execution(Recording):
             return  # whoever has the run next finds it
         if loaded.run.state is not self.state:
             self.changed = True
+            if loaded.run.state is RunState.CANCELLING:
+                self._hands.stopping.hear(loaded)
         else:
             self.positions.take(loaded)
             self._fall_due()

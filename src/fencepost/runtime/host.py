@@ -19,6 +19,7 @@ from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
+from fencepost.runtime.errands import Errands
 from fencepost.runtime.handle import Watchers
 from fencepost.store.api import Store
 from fencepost.store.journal import Journal
@@ -52,6 +53,7 @@ class Host:
     workflows: Mapping[tuple[str, int], Workflow[..., Any]]
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
     overdue: Overdue = field(default_factory=Overdue)
+    errands: Errands = field(default_factory=Errands)
     draw: Callable[[], float] = random.random
     watchers: Watchers = field(default_factory=Watchers)
     abandon: Callable[[Execution, Attempting], None] = _wait_for_it

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fencepost.core.errors import VerbRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import History, Run
-from fencepost.core.states import OperationState
+from fencepost.core.states import OperationState, RunState
 from fencepost.core.transitions import OPERATION, RUN, OperationEvent, RunEvent
 from fencepost.store.moves import MoveOperation, MoveRun
 
@@ -29,8 +29,11 @@ def move_run(run: Run, event: RunEvent, now: int, *, keep_lease: bool = False, r
 
 
 def ask_to_cancel(run: Run, now: int, *, by: str, reason: str) -> MoveRun:
-    """Ask a run to stop; whoever owns it goes on to own it. Raises `VerbRefused` where nothing can be stopped."""
-    asked = canonical({"who": by, "why": reason, "at": now})
+    """Ask a run to stop; whoever owns it goes on to own it. Raises `VerbRefused` where nothing can be stopped.
+
+    One that is asked again while it is at it keeps the request that it has: the targets are not asked twice.
+    """
+    asked = None if run.state is RunState.CANCELLING else canonical({"who": by, "why": reason, "at": now})
     owned = run.lease is not None
     move = move_run(run, RunEvent.CANCEL, now, keep_lease=owned, raises=False)
     return move._replace(cancel=asked, wake_at=None if owned else now)

@@ -41,6 +41,7 @@ from fencepost.effects.perform import Conclusion
 from fencepost.effects.sending import load_async, look_up_async, raise_async, run_async
 from fencepost.runtime.late import Report, take_in
 from fencepost.runtime.permitting import check
+from fencepost.runtime.stopping import Stopping
 from fencepost.runtime.waiting import Approved
 from fencepost.store.api import Answer, Group
 from fencepost.store.moves import Observe
@@ -58,12 +59,13 @@ REST = 0.1
 class Hands:
     """What the performances of one run's life do to the world and to the ledger."""
 
-    __slots__ = ("_execution", "_host", "_ignored", "_site")
+    __slots__ = ("_execution", "_host", "_ignored", "_site", "stopping")
 
     def __init__(self, host: Host, execution: Execution) -> None:
         self._host = host
         self._execution = execution
         self._ignored = partial(host.abandon, execution)
+        self.stopping = Stopping(host, execution)
         run = execution.history.run
         self._site = Site(
             host.outside,
@@ -72,7 +74,9 @@ class Hands:
             run.generation,
             run.principal,
             RunKeeper(host, run.no, execution.owner),
+            self.stopping,
         )
+        self.stopping.site = self._site
 
     async def lead(self, needs: Generator[Need | RunBody, Any, Conclusion], bound: Bound[Any]) -> Conclusion:
         """Drive the generator of one bound step to its conclusion."""
@@ -92,7 +96,10 @@ class Hands:
                 timeout = need.entry.contract.timeout
                 self._host.lease.begins(timeout)
                 attempting = self._sending(need, bound, asked_at + timeout)
-                answer = await run_async(bound, attempting, self._host.executor, self._host.overdue)
+                barred = self.stopping.bars(attempting)
+                answer = barred or await run_async(bound, attempting, self._host.executor, self._host.overdue)
+                if attempting.told:
+                    self.stopping.has_ended(attempting, answer)
             else:
                 answer = await self._meet(need, bound)
 
@@ -168,7 +175,11 @@ class Hands:
         attempting = Attempting(self._site, need.position, need.attempt, boot_now() + timeout, _NO_CONTRACT)
         attempting.ignored = self._ignored
         try:
-            return await run_async(bound, attempting, self._host.executor, self._host.overdue)
+            sent = await run_async(bound, attempting, self._host.executor, self._host.overdue)
+            if attempting.told:
+                self.stopping.has_ended(attempting, sent)
+                sent.stopped = sent.error is not None
+            return sent
         finally:
             del self._execution.bodies[need.position]
 

@@ -44,10 +44,15 @@ from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
 
 
 def cancel(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
-    """Stop what has not begun. What was sent is settled first; the run is cancelled when every operation is known."""
+    """Stop what has not begun. What was sent is settled first; the run is cancelled when every operation is known.
+
+    Its attached children are cancelled in the same write; a detached one is a run of its own.
+    """
 
     def deed(history: History, now: int) -> Deed:
-        return Deed([ask_to_cancel(history.run, now, by=by, reason=reason)], [])
+        move = ask_to_cancel(history.run, now, by=by, reason=reason)
+        moves, rows = _cancel_children(history, now, f"its parent was cancelled: {reason}")
+        return Deed([move, *moves], [], rows)
 
     return perform(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
 
@@ -59,10 +64,7 @@ def terminate(app: Desk, run: Run, *, by: str, reason: str, version: int | None 
     """
 
     def deed(history: History, now: int) -> Deed:
-        actor, why = f"run {run.id}", f"its parent was terminated: {reason}"
-        children = [child for child in history.children if child.parent_step is not None and may_be_cancelled(child)]
-        moves = [ask_to_cancel(child, now, by=actor, reason=why) for child in children]
-        rows = [_audited_cancel(child, move, by=actor, reason=why) for child, move in zip(children, moves, strict=True)]
+        moves, rows = _cancel_children(history, now, f"its parent was terminated: {reason}")
         move = move_run(history.run, RunEvent.TERMINATE, now)
         return Deed([*disown(history, now), *moves, move._replace(ended_at=now)], [], rows)
 
@@ -76,6 +78,15 @@ def _disputed(run: Run, *operations: Operation) -> VerbRefused:
         hint="put the target right, then `fencepost settle --conflict`",
         ids={"run": run.id},
     )
+
+
+def _cancel_children(history: History, now: int, why: str) -> tuple[list[MoveRun], list[Audit]]:
+    """Cancel the attached children of a run that would wait for them no longer, with their audit rows."""
+    actor = f"run {history.run.id}"
+    children = [child for child in history.children if child.parent_step is not None and may_be_cancelled(child)]
+    moves = [ask_to_cancel(child, now, by=actor, reason=why) for child in children]
+    rows = [_audited_cancel(child, move, by=actor, reason=why) for child, move in zip(children, moves, strict=True)]
+    return moves, rows
 
 
 def _audited_cancel(child: Run, move: MoveRun, *, by: str, reason: str) -> Audit:

@@ -107,7 +107,7 @@ class Worker:
         self._runs_have_ended = True
         """Whether signals may have been refused that the audit has no row of; at first, those of a worker that died."""
         self.claimed = 0
-        self.abandoned: set[asyncio.Task[None]] = set()
+        self.abandoned: set[asyncio.Task[None]] = host.errands.left
         """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
         host.abandon = self._abandon
         host.wake = self.wake
@@ -341,15 +341,16 @@ class Worker:
 
     async def _until_all_are_left(self) -> None:
         """Wait for what is in flight, each for its timeout and the grace of `overdue` at most."""
-        while self._tasks:
-            await asyncio.wait(self._tasks, timeout=PULSE)
+        while left := self._tasks | self.host.errands.under_way:
+            await asyncio.wait(left, timeout=PULSE)
 
     def _abandon(self, execution: Execution, attempting: Attempting) -> None:
         """Go on without a body that ignores its cancel: its life here is over, and what it still says is evidence."""
         run = execution.history.run
         if self._lives.get(run.no) is not execution:
             return  # abandoned already, for another body
-        LOG.error("run %s does not wait for %s, which goes on although its time is over", run.id, attempting.position)
+        why = "it was cancelled" if attempting.told else "its time is over"
+        LOG.error("run %s does not wait for %s, which goes on although %s", run.id, attempting.position, why)
         del self._lives[run.no]
         self._suspects.discard(run.no)
         execution.draining = True
@@ -363,7 +364,7 @@ class Worker:
         run = execution.history.run
         try:
             await execution.record([], [])  # what its other lanes have brought so far
-            if attempting.may_write:
+            if attempting.may_write or attempting.told:
                 await asyncio.to_thread(hand_back, self.host.store, run)
             else:
                 await asyncio.to_thread(self._hold, run, ignores_its_time(run, attempting))

@@ -134,11 +134,14 @@ def history(
     found = {(row[1], row[2]): operation(row) for row in operations}
     for row in attempts:
         found[row[0], row[1]].attempts.append(attempt(row))
+    of_the_run: list[Observation] = []
     for row in observations:
         # Evidence about an operation that never came to be is kept in its table; a history shows what it can place.
         owner = found.get((row[0], row[1]))
         if owner is not None:
             owner.observations.append(observation(row))
+        elif not row[0]:
+            of_the_run.append(observation(row))
     for one in found.values():
         one.learn()
     return History(
@@ -147,4 +150,5 @@ def history(
         operations=list(found.values()),
         signals=[signal(row) for row in signals],
         children=[run(row) for row in children],
+        observations=of_the_run,
     )

@@ -1,0 +1,34 @@
+"""What a worker does beside its runs, and nobody waits for but the worker's own end: asking targets to cancel.
+
+Each is bounded by itself; one that no cancel ends is left, so that neither a run nor the worker's end waits for it.
+What is asked is `stopping`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+class Errands:
+    """The tasks of one process that belong to no run's life."""
+
+    __slots__ = ("left", "under_way")
+
+    def __init__(self) -> None:
+        self.under_way: set[asyncio.Task[None]] = set()
+        self.left: set[asyncio.Task[None]] = set()
+        """Those that go on although they were cancelled; whoever ends the process ends them."""
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin one, on the running loop."""
+        task = asyncio.create_task(work)
+        self.under_way.add(task)
+        task.add_done_callback(self.under_way.discard)
+
+    def leave(self, task: asyncio.Task[None]) -> None:
+        """Wait for one no longer."""
+        self.under_way.discard(task)
+        self.left.add(task)
+        task.add_done_callback(self.left.discard)

@@ -1,0 +1,245 @@
+"""Carries a run's cancel on: writes down that its owner has heard of it, tells the bodies that run, asks the targets.
+
+Every layer is an observation, appended when it is reached; `core.cancellation` reads them. A body is flagged at once,
+so that it sends nothing more, and cancelled when the time that a reply may still take is over. The `cancel=` hook of an
+effect that may be at work at its target is called beside all that: nothing waits for it, and what it answers proves
+nothing. What becomes of the run then is `execution`'s matter, and of its operations `perform`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from fencepost.core.cancellation import asked_already
+from fencepost.core.compensation import UNSETTLED
+from fencepost.core.errors import FencepostError
+from fencepost.core.identity import canonical
+from fencepost.core.records import (
+    BODY_ENDED,
+    BODY_TOLD,
+    CANCEL_ACCEPTED,
+    CANCEL_ANSWERED,
+    CANCEL_SENT,
+    History,
+    Observation,
+    Operation,
+)
+from fencepost.effects.call import Attempting, Site
+from fencepost.effects.deadline import boot_now
+from fencepost.effects.sending import CANCEL_WITHIN, cancel_async, failed
+from fencepost.runtime.leftovers import effect_named
+from fencepost.store.api import Group
+from fencepost.store.moves import Observe
+
+if TYPE_CHECKING:
+    from fencepost.effects.declare import Effect
+    from fencepost.effects.needs import Sent
+    from fencepost.runtime.execution import Execution
+    from fencepost.runtime.host import Host
+
+LOG = logging.getLogger("fencepost.worker")
+
+_ANSWER_CHARACTERS_MAX = 2_000
+"""How much of what a hook returns is kept."""
+
+
+class Stopping:
+    """What one life of a run does about its cancel; the witness of its bodies."""
+
+    __slots__ = ("_accepted", "_execution", "_host", "_is_barred", "_owner", "_run", "site")
+
+    site: Site
+    """Where the bodies of this life run."""
+
+    def __init__(self, host: Host, execution: Execution) -> None:
+        self._host = host
+        self._execution = execution
+        self._run = execution.history.run.no
+        self._owner = execution.owner
+        self._accepted = False
+        self._is_barred = False
+
+    def bars(self, attempting: Attempting) -> Sent | None:
+        """What came of an attempt that is permitted already and may not begin, since the cancel came in between."""
+        operation = attempting.operation
+        if not self._is_barred or operation is None or operation.compensates is not None:
+            return None
+        return failed(attempting, attempting.unsent(attempting.stopped()))
+
+    def begin(self, found: History) -> None:
+        """A life that begins with the cancel: what an earlier one left in flight is asked about."""
+        if not self._accepted:
+            self._accept(found, tells=False)
+
+    def hear(self, found: History) -> None:
+        """The cancel has come in mid-life: tell the bodies that run, and let none begin."""
+        if not self._accepted:
+            self._is_barred = True
+            self._accept(found, tells=True)
+
+    def _accept(self, found: History, *, tells: bool) -> None:
+        self._accepted = True
+        asked_at = int(json.loads(found.run.cancel or "{}").get("at", 0))
+        lease = self._owner.lease
+        is_known = any(one.kind == CANCEL_ACCEPTED and one.lease == lease for one in found.observations)
+        accepted = [] if is_known else [self._of_run(CANCEL_ACCEPTED, {"asked_at": asked_at})]
+        told = self._tell_bodies() if tells else []
+        asks = [
+            (operation, effect, self._of(operation, CANCEL_SENT, {"asked_at": asked_at, "how": _name(effect)}))
+            for operation in self._execution.operations.values()
+            if (effect := self._asks(operation, asked_at)) is not None
+        ]
+        seen = [*accepted, *told, *(intent for _, _, intent in asks)]
+        if seen:
+            # A lane, so that no later life of this process can miss what is written down here.
+            self._execution.open_lane(self._carry_out(seen, asks))
+
+    async def _carry_out(self, seen: list[Observe], asks: list[tuple[Operation, Effect[..., Any], Observe]]) -> None:
+        await self._host.journal.submit(self._group(seen))
+        for operation, effect, intent in asks:
+            self._host.errands.begin(self._ask(operation, effect, intent.seen_at))
+
+    # -- the bodies -------------------------------------------------------------------------------------------------
+
+    def _tell_bodies(self) -> list[Observe]:
+        """Flag the bodies that run. A reply on its way says more than a torn connection: an effect gets a grace."""
+        overdue = self._host.overdue
+        told = []
+        for body in overdue.bodies(self.site):
+            attempting, operation = body.attempting, body.attempting.operation
+            if operation is not None and (attempting.reads_back or operation.compensates is not None):
+                continue  # what settles an operation, or makes one acceptable, goes on
+            how = attempting.tell()
+            body.hasten(0.0 if operation is None else overdue.grace)
+            told.append(self._of_body(attempting, BODY_TOLD, how))
+        return told
+
+    def told(self, attempting: Attempting, how: str) -> None:
+        """A body was told once more."""
+        self._append_soon(self._of_body(attempting, BODY_TOLD, how))
+
+    def ended(self, attempting: Attempting, how: str) -> None:
+        """A body that was told runs no more; from any thread."""
+        self._append_soon(self._of_body(attempting, BODY_ENDED, how))
+
+    def has_ended(self, attempting: Attempting, sent: Sent) -> None:
+        """A body that was told has come back, unless only its wait has: a thread may run on."""
+        if attempting.thread is None or attempting.thread.done():
+            attempting.ended("returned" if sent.error is None else f"raised {type(sent.error).__name__}")
+
+    # -- the targets ------------------------------------------------------------------------------------------------
+
+    def _asks(self, operation: Operation, asked_at: int) -> Effect[..., Any] | None:
+        """The effect whose target is to be asked to cancel the operation; None: there is nothing to ask, or no way."""
+        if operation.state not in UNSETTLED or operation.compensates is not None:
+            return None
+        effect = effect_named(self._execution, operation.effect)
+        if effect is None or effect.declared.cancel is None:
+            return None
+        return None if asked_already(operation, asked_at, self._owner.lease) else effect
+
+    async def _ask(self, operation: Operation, effect: Effect[..., Any], sent_at: int) -> None:
+        """Call the hook once, and keep what it says; its intent is durable."""
+        host, task = self._host, asyncio.current_task()
+        assert task is not None, "an errand is a task"
+        attempting = CancelAttempting(
+            replace(self.site, keeper=None, witness=None), operation.step, len(operation.attempts),
+            boot_now() + CANCEL_WITHIN, effect.contract, operation, effect,
+        )  # fmt: skip
+        attempting.resource = None if effect.declared.fence is None else self._resource(operation, effect)
+        attempting.ignored = lambda _: host.errands.leave(task)
+        host.lease.begins(CANCEL_WITHIN)
+        try:
+            attempting.check_permission()
+            args, kwargs = effect.arguments.decode(operation.request)
+            sent = await cancel_async(
+                effect, (*args, operation.reference), kwargs, attempting, host.executor, host.overdue
+            )
+        except FencepostError as error:
+            sent = failed(attempting, error)
+        answered = self._of(operation, CANCEL_ANSWERED, _answer(sent))
+        self._append_soon(answered._replace(began_at=sent_at))
+
+    @staticmethod
+    def _resource(operation: Operation, effect: Effect[..., Any]) -> str | None:
+        args, kwargs = effect.arguments.decode(operation.request)
+        return None if effect.declared.fence is None else effect.declared.fence.resource_of(args, kwargs)
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def _group(self, seen: list[Observe]) -> Group:
+        return Group(self._run, self._owner.generation, [], seen)
+
+    def _append_soon(self, seen: Observe) -> None:
+        """Append evidence that nothing waits for."""
+        try:
+            _ = self._host.journal.submit(self._group([seen]))
+        except FencepostError as error:
+            LOG.warning("%s of run number %s could not be written down: %s", seen.kind, self._run, error)
+
+    def _of_body(self, attempting: Attempting, kind: str, how: str) -> Observe:
+        if attempting.operation is None:
+            return self._of_run(kind, {"how": how, "position": attempting.position})
+        return self._of(attempting.operation, kind, {"how": how}, attempting.attempt)
+
+    def _of(self, operation: Operation, kind: str, evidence: dict[str, Any], attempt: int | None = None) -> Observe:
+        """An observation of an operation, in memory and for the ledger."""
+        owner, number, text = self._owner, attempt or len(operation.attempts), canonical(evidence)
+        seen = self._row(operation.step, operation.item or "", number, kind, text)
+        operation.observations.append(
+            Observation(kind, None, text, seen.seen_at, number, None, owner.lease, owner.generation)
+        )
+        return seen
+
+    def _of_run(self, kind: str, evidence: dict[str, Any]) -> Observe:
+        return self._row("", "", None, kind, canonical(evidence))
+
+    def _row(self, step: str, item: str, attempt: int | None, kind: str, evidence: str) -> Observe:
+        owner, now = self._owner, self._host.store.now()
+        return Observe(
+            self._run, step, item, attempt, kind, None, evidence, owner.lease, owner.generation, 1, None, now
+        )
+
+
+class CancelAttempting(Attempting):
+    """A request to cancel: it knows the operation, may write once, and is no attempt of it.
+
+    The operation's key is there for the target to find it by, and travels with no request of its own: a target that
+    compares keys would take the cancel for the effect.
+    """
+
+    __slots__ = ()
+
+    @property
+    def send_key(self) -> None:
+        """No key travels."""
+        return
+
+    @property
+    def known_digest(self) -> None:
+        """Its request is its own."""
+        return
+
+
+def _answer(sent: Sent) -> dict[str, Any]:
+    """What came of a hook: the answer or the error, the raw reply, and how often it was sent."""
+    reply = json.loads(sent.evidence)
+    found: dict[str, Any] = {"sends": sent.sends, "reply": reply}
+    if sent.error is not None:
+        return {**found, "failed": reply.pop("error")}
+    try:
+        says = canonical(to_jsonable_python(sent.value, fallback=repr))
+    except Exception:  # noqa: BLE001 - a value's own methods may raise anything; the reply is there
+        says = canonical(f"a {type(sent.value).__name__} that cannot be written down")
+    return {**found, "says": json.loads(says) if len(says) <= _ANSWER_CHARACTERS_MAX else says[:_ANSWER_CHARACTERS_MAX]}
+
+
+def _name(effect: Effect[..., Any]) -> str:
+    cancel = effect.declared.cancel
+    return str(getattr(cancel, "__name__", type(cancel).__name__))

@@ -1,0 +1,337 @@
+"""A cancel's layers: each with its time, each evidence, none of them proof; counted at the target (laws 2 and 9)."""
+
+import asyncio
+import threading
+from contextlib import suppress
+
+import pytest
+
+from fencepost.core.cancellation import Body
+from fencepost.core.errors import CancelAccepted, RunCancelled, VerbRefused
+from fencepost.core.states import OperationState, RunState
+from fencepost.effects.call import Call, SyncCall
+from fencepost.effects.declare import effect, read
+from fencepost.runtime import applicable, verbs
+from fencepost.runtime.app import App
+from fencepost.runtime.run import Run
+from fencepost.runtime.workflow import workflow
+from tests.runtime.stage import (
+    QUICK,
+    Gate,
+    keyed,
+    played,
+    reaches,
+    target,
+    undo,
+    until,
+    verb,
+    working,
+)
+
+GRACE = 0.1
+
+asked_to_cancel: list[tuple[str, str | None]] = []
+answers: dict[str, object] = {}
+
+
+@pytest.fixture(autouse=True)
+def hooks():
+    asked_to_cancel.clear()
+    answers.clear()
+
+
+async def stop_it(call: Call, name: str, reference: str | None) -> object:
+    """What a provider offers: its answer is whatever the test says."""
+    asked_to_cancel.append((name, reference))
+    answer = answers.get(name, {"status": "cancelled"})
+    if isinstance(answer, Gate):
+        await answer.wait()
+        return "late"
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+async def look(call: Call, name: str) -> object:
+    """The look-up of `job`, which the test may hold."""
+    if isinstance(gate := answers.get("look-up"), Gate):
+        await gate.wait()
+    return target.look(name)
+
+
+@effect(
+    reconcile=look, attempt_timeout="400ms", settle="10ms", retry=QUICK, compensate=undo, cancel=stop_it, reference=str
+)
+async def job(call: Call, name: str) -> str:
+    """An effect that can be looked up, and that its target can be asked to stop."""
+    return await target.take(call, name)
+
+
+@effect(on_unknown="hold", retry=QUICK, compensate=undo, cancel=stop_it)
+async def shot(call: Call, name: str) -> str:
+    """One that a person settles."""
+    return await target.take(call, name)
+
+
+@workflow()
+async def flow(run: Run) -> str:
+    first = await run.do(job("a"), item="a")
+    await run.do(keyed("b"))
+    return first
+
+
+@workflow()
+async def shots(run: Run) -> str:
+    return await run.do(shot("a"))
+
+
+async def layers(app: App, run_id: str = "r"):
+    found = (await app.show(run_id)).cancellation
+    assert found is not None
+    return found
+
+
+async def cancelled(app: App, run_id: str = "r") -> None:
+    await app.cancel(run_id, by="ann", reason="stop")
+
+
+# -- where the cancel finds the effect ----------------------------------------------------------------------------
+
+
+@played
+async def test_before_anything_was_reserved_nothing_is_told_and_no_target_asked(db):
+    async with App(db, workflows=[flow]) as app:
+        handle = await app.start(flow, id="r")
+        await cancelled(app)
+        before = await layers(app)
+        assert (before.who, before.why, before.accepted, before.operations) == ("ann", "stop", (), ())
+        async with app.worker():
+            with pytest.raises(RunCancelled):
+                await handle.result()
+        found = await layers(app)
+        lease = app.host.lease.id
+    assert [(one.lease, one.generation) for one in found.accepted] == [(lease, 1)]
+    assert found.accepted[0].at >= found.asked_at
+    assert (target.requests, asked_to_cancel, found.stands) == ([], [], ())
+
+
+@played
+async def test_in_flight_the_body_is_flagged_the_target_asked_and_the_reply_decides(db):
+    gate = Gate()
+    target.plan("a", gate)
+    async with working(db, flow) as app:
+        handle = await app.start(flow, id="r")
+        await gate.reached.wait()
+        await cancelled(app)
+        await until(lambda: asked_to_cancel, "the target to be asked")
+        during = await layers(app)
+        assert [one.how for one in during.operations[0].told] == ["flagged"]
+        assert (during.operations[0].body, during.operations[0].state) == (Body.RUNNING, OperationState.DISPATCHED)
+        assert [one.position for one in during.unsettled] == ["job[a]"]
+        gate.opened.set()
+        with pytest.raises(RunCancelled):
+            await handle.result()
+        found = await layers(app)
+        assert "compensate" in applicable.verbs_for(await app.show("r"))
+    (one,) = found.operations
+    assert (one.state, one.body, one.reference) == (OperationState.SUCCEEDED, Body.ENDED, "made a")
+    assert one.body_ended_at >= one.told[0].at >= found.accepted[0].at >= found.asked_at
+    assert '"says":{"status":"cancelled"}' in one.provider[0].answer
+    assert one.dispatched_at is not None
+    assert [(one.position, one.reference) for one in found.stands] == [("job[a]", "made a")]
+    assert (target.requests, target.objects, asked_to_cancel) == (["a"], ["a"], [("a", None)])
+
+
+@pytest.mark.parametrize(("lost", "objects"), [("lose", ["a"]), ("drop", [])])
+@played
+async def test_a_lost_reply_is_read_back_whatever_the_target_says_of_the_cancel(db, lost, objects):
+    target.plan("a", lost)
+    gate, look_up = answers["a"], answers["look-up"] = Gate(), Gate()  # the hook hangs, and holds up nothing
+    async with working(db, flow) as app:
+        handle = await app.start(flow, id="r")
+        await look_up.reached.wait()
+        await cancelled(app)
+        await gate.reached.wait()
+        look_up.opened.set()
+        with pytest.raises(RunCancelled):
+            await handle.result()
+        assert (await handle.state()) is RunState.CANCELLED
+        gate.opened.set()
+
+        async def answered():
+            (one,) = (await layers(app)).operations
+            return one.provider and one.provider[0].answered_at
+
+        await until(answered, "the late answer of the hook")
+        (one,) = (await layers(app)).operations
+    assert one.state is (OperationState.SUCCEEDED if objects else OperationState.CANCELLED)
+    assert one.looked_up == ("found" if objects else "absent")
+    assert (target.requests, target.objects, len(asked_to_cancel)) == (["a"], objects, 1)
+
+
+@played
+async def test_the_target_says_cancelled_and_the_object_is_there(db):
+    target.plan("a", "lose")
+    answers["a"] = {"status": "cancelled"}
+    async with working(db, shots) as app:
+        handle = await app.start(shots, id="r")
+        await reaches(app, "r", RunState.HELD)
+        await cancelled(app)
+        await until(lambda: asked_to_cancel, "the target to be asked")
+        await reaches(app, "r", RunState.HELD)
+        (one,) = (await layers(app)).operations
+        assert one.state is OperationState.UNKNOWN, "what a target says of a cancel proves nothing"
+        await verb(app, verbs.settle, "r", step="shot", happened=True, result='"made a"', reference="a-1")
+        with pytest.raises(RunCancelled):
+            await handle.result()
+        found = await layers(app)
+    assert [(one.position, one.reference) for one in found.stands] == [("shot", "a-1")]
+    assert (target.objects, asked_to_cancel) == (["a"], [("a", None)])
+
+
+@played
+async def test_a_hook_that_fails_is_shown_and_called_once(db):
+    gate = Gate()
+    target.plan("a", gate)
+    answers["a"] = ValueError("no such job")
+    async with working(db, flow) as app:
+        handle = await app.start(flow, id="r")
+        await gate.reached.wait()
+        for _ in range(2):
+            await cancelled(app)
+        await until(lambda: asked_to_cancel, "the target to be asked")
+        gate.opened.set()
+        with pytest.raises(RunCancelled):
+            await handle.result()
+        (one,) = (await layers(app)).operations
+    assert len(one.provider) == len(asked_to_cancel) == 1
+    assert '"failed":{"class":"ValueError","message":"no such job"}' in one.provider[0].answer
+
+
+@played
+async def test_a_cancel_asked_twice_keeps_the_first_request_and_one_of_a_finished_run_is_refused(db):
+    gate = Gate()
+    target.plan("a", gate)
+    async with working(db, flow) as app:
+        handle = await app.start(flow, id="r")
+        await gate.reached.wait()
+        await app.cancel("r", by="ann", reason="first")
+        await app.cancel("r", by="bob", reason="second")
+        gate.opened.set()
+        with pytest.raises(RunCancelled):
+            await handle.result()
+        with pytest.raises(VerbRefused):
+            await app.cancel("r", by="cid", reason="third")
+        found = await layers(app)
+        audits = [(row.actor, row.outcome) for row in app.store.audits("default", "r")]
+    assert (found.who, found.why, len(found.accepted)) == ("ann", "first", 1)
+    assert audits == [("ann", "done"), ("bob", "done"), ("cid", "refused")]
+
+
+# -- bodies that do not listen ------------------------------------------------------------------------------------
+
+
+@played
+async def test_an_async_body_that_swallows_its_cancel_is_left_and_shown_and_sends_nothing_more(db):
+    began, freed, refused = asyncio.Event(), asyncio.Event(), []
+
+    @effect(on_unknown="hold", retry=QUICK, name="deaf")
+    async def deaf(call: Call) -> str:
+        began.set()
+        while not freed.is_set():
+            with suppress(asyncio.CancelledError):
+                await freed.wait()
+        try:
+            with call.sending():
+                target.requests.append("after the cancel")
+        except CancelAccepted as error:
+            refused.append(error)
+            raise
+        return "never"
+
+    @workflow(name="listening")
+    async def listening(run: Run) -> str:
+        return await run.do(deaf())
+
+    async with working(db, listening) as app:
+        app.host.overdue.grace = GRACE
+        await app.start(listening, id="r")
+        await began.wait()
+        await cancelled(app)
+        await reaches(app, "r", RunState.HELD)
+        (one,) = (await layers(app)).operations
+        assert one.body is Body.RUNNING
+        assert [seen.how for seen in one.told] == ["flagged", "task cancelled", "waited for no longer"]
+        freed.set()
+
+        async def over():
+            (one,) = (await layers(app)).operations
+            return one.body is Body.ENDED and one.state is OperationState.CANCELLED
+
+        await until(over, "the body's end, and its proof that nothing was sent")
+        await reaches(app, "r", RunState.CANCELLED)
+    assert (target.requests, len(refused)) == ([], 1)
+
+
+@played
+async def test_a_thread_that_never_looks_is_left_and_shown_and_sends_nothing_more(db):
+    began, freed, refused = threading.Event(), threading.Event(), []
+
+    @effect(on_unknown="hold", retry=QUICK, name="blind")
+    def blind(call: SyncCall) -> str:
+        began.set()
+        freed.wait(20)
+        assert call.cancelled
+        try:
+            with call.sending():
+                target.requests.append("after the cancel")
+        except CancelAccepted as error:
+            refused.append(error)
+            raise
+        return "never"
+
+    @workflow(name="looking")
+    async def looking(run: Run) -> str:
+        return await run.do(blind())
+
+    async with working(db, looking) as app:
+        app.host.overdue.grace = GRACE
+        await app.start(looking, id="r")
+        await asyncio.to_thread(began.wait)
+        await cancelled(app)
+        await reaches(app, "r", RunState.HELD)
+        (one,) = (await layers(app)).operations
+        assert (one.body, [seen.how for seen in one.told]) == (Body.RUNNING, ["flagged", "waited for no longer"])
+        freed.set()
+
+        async def over():
+            (one,) = (await layers(app)).operations
+            return one.body is Body.ENDED
+
+        await until(over, "the thread's end")
+    assert (target.requests, len(refused)) == ([], 1)
+
+
+@played
+async def test_a_read_that_runs_is_cancelled_at_once_and_no_budget_is_charged(db):
+    began = asyncio.Event()
+
+    @read(name="slow")
+    async def slow(call: Call) -> str:
+        began.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    @workflow(name="reading")
+    async def reading(run: Run) -> str:
+        return await run.do(slow())
+
+    async with working(db, reading) as app:
+        handle = await app.start(reading, id="r")
+        await began.wait()
+        await cancelled(app)
+        with pytest.raises(RunCancelled):
+            await handle.result(within="3s")
+        (one,) = (await layers(app)).steps
+    assert (one.position, one.body) == ("/slow", Body.ENDED)
+    assert [seen.how for seen in one.told] == ["flagged", "task cancelled"]
