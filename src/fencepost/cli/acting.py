@@ -45,6 +45,10 @@ Conflict = Annotated[
 OneStep = Annotated[str | None, typer.Argument(metavar="[STEP]", help="Only this effect's step.")]
 ResultValue = Annotated[str | None, typer.Option("--result", metavar="JSON|@FILE", help="Its result, if it happened.")]
 Reference = Annotated[str | None, typer.Option("--reference", metavar="ID", help="The remote id, if it happened.")]
+Turn = Annotated[
+    int | None,
+    typer.Option("--turn", min=0, metavar="NUMBER", help="With --conflict: of a run that has continued, whose turn's."),
+]
 Override = Annotated[
     bool,
     typer.Option(
@@ -109,7 +113,7 @@ def compensate(
 ) -> Exit:  # fmt: skip
     """Have a worker compensate a run's effects, the last first.
 
-    Compensations that failed before may need --app: they are tried again.
+    Those that failed before are tried again. With --app, whoever may start none of them is refused at once.
     """
     return _with_code_if_named("compensate", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
 
@@ -211,7 +215,7 @@ def settle(
     run: RunId, step: Step, *, happened: Happened = None, conflict: Conflict = False, reason: Reason, item: Item = None,
     result: ResultValue = None, reference: Reference = None, override: Override = False, by: By = None,
     if_version: IfVersion = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,
-    as_json: AsJson = False,
+    turn: Turn = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
     """Say whether an unknown effect happened; or, with --conflict, what stands now that it was put right.
 
@@ -224,11 +228,13 @@ def settle(
         raise Usage("say --happened or --did-not-happen", hint="look at the target first; neither is assumed")
     if not happened and (result is not None or reference is not None):
         raise Usage("--result and --reference belong to what happened", hint="leave them out, or say --happened")
+    if turn is not None and not conflict:
+        raise Usage("--turn goes with --conflict", hint="what an earlier turn has sent is known, or contradicts itself")
     text = None if result is None else json.dumps(json_value(result, what="--result"))
     found = _app_with_code("settle", app, db, namespace)
     arguments = {
         "step": step, "item": item, "happened": happened, "result": text, "reference": reference, "override": override,
-        "by": somebody(by), "reason": reason, "version": if_version,
+        "by": somebody(by), "reason": reason, "version": if_version, "turn": turn,
     }  # fmt: skip
     code = _act("settle_conflict" if conflict else "settle", found, run, as_json=as_json, **arguments)
     if happened and result is None and not conflict:
@@ -282,11 +288,14 @@ def _act(name: str, app: Any, run_id: str, *, as_json: bool, **arguments: Any) -
     """Call the verb and say what the run is now. With --json: `run`, `verb`, `before`, `state`, and versions."""
     from fencepost.cli.target import opened, run_of
     from fencepost.runtime import migrating, verbs
+    from fencepost.runtime.deeds import in_turn
 
     verb: Callable[..., Any] = getattr(migrating if name == "migrate" else verbs, name)
-    said = name.replace("_", " ")
+    said, turn = name.replace("_", " "), arguments.pop("turn", None)
     with opened(app):
         before = run_of(app, run_id)
+        if turn is not None:
+            before = in_turn(app.store, before, turn)
         after = verb(app, before, **arguments)
     if as_json:
         terminal.document(

@@ -13,6 +13,7 @@ from fencepost.core.contradictions import Found, Ledgerwide, RunRule, Whole
 from fencepost.core.epoch import NOBODY
 from fencepost.core.identity import KEY_SCHEME, digest_text, operation_key
 from fencepost.core.outcome import Verdict, fold
+from fencepost.core.position import is_of_turn
 from fencepost.core.records import CONFLICT_SETTLED, LOOK_UP, STATEMENT, Operation
 from fencepost.core.states import OperationState, Outcome, RunState
 
@@ -204,10 +205,11 @@ def key_of_two_operations(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
 
 
 def compensating_nothing(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
-    """What is compensated has happened, in the same run."""
+    """What is compensated has happened, in the same run; what an earlier turn of it did is looked at there."""
     stands = {one.position for one in whole.history.operations if one.state is OperationState.SUCCEEDED}
     for one in whole.history.operations:
-        if one.compensates is not None and one.compensates not in stands:
+        place = one.compensates
+        if place is not None and place not in stands and not (whole.history.run.turn and is_of_turn(place)):
             yield one.position, f"it compensates {one.compensates}, which has not happened"
 
 

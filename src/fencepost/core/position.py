@@ -30,6 +30,7 @@ CANCEL = "cancel"
 ROOT = "/"
 """The path of the workflow itself."""
 
+_OF_TURN = re.compile(r"turn \d+ ")
 _SPECIAL = re.compile(r"[%/\[#:]")
 _ESCAPED_CANCEL = f"%{ord(CANCEL[0]):02X}{CANCEL[1:]}"
 
@@ -62,6 +63,16 @@ def numbered_position(path: str, kind: str, number: int) -> str:
 def patch_position(patch: str) -> str:
     """The position of a patch; no numbered thing is of that kind."""
     return f"{ROOT}patch:{escaped(patch)}"
+
+
+def of_turn(turn: int, name: str) -> str:
+    """How an earlier turn's effect of that name is called in a later turn, which compensates it."""
+    return f"turn {turn} {name}"
+
+
+def is_of_turn(name: str) -> bool:
+    """Whether a name is one of an earlier turn's; no step of a user may have such a name."""
+    return _OF_TURN.match(name) is not None
 
 
 def branch_path(group_position: str, index: int) -> str:

@@ -86,9 +86,9 @@ def _compensate(history: History) -> bool:
 
 
 def leaves_something(history: History) -> bool:
-    """Whether an effect of the run, or a child that may have had some, stands."""
+    """Whether an effect of the run, or an earlier turn or a child of it that may have had some, stands."""
     effects = any(one.state is OperationState.SUCCEEDED and one.compensates is None for one in history.operations)
-    return effects or any(child.parent_step is not None for child in history.children)
+    return effects or history.run.turn > 0 or any(child.parent_step is not None for child in history.children)
 
 
 def may_be_compensated(history: History) -> bool:

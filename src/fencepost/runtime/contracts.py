@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.core.contract import Contract, Retry
 from fencepost.core.duration import spelled
 from fencepost.core.guarantee import Rung, blanks, guarantee, ladder
+from fencepost.effects.compensation import Compensation
 from fencepost.effects.culprit import name_of
 from fencepost.effects.declare import Effect, Step
 from fencepost.effects.layers import stack_of
@@ -110,8 +111,8 @@ def _compensated(steps: Iterator[Step[..., Any]]) -> dict[int, list[str]]:
     """Which effects each compensating effect is declared for."""
     found: dict[int, list[str]] = {}
     for step in steps:
-        if isinstance(step, Effect) and isinstance(step.declared.compensate, Effect):
-            found.setdefault(id(step.declared.compensate), []).append(step.name)
+        if isinstance(step, Effect) and isinstance(step.declared.compensate, Compensation):
+            found.setdefault(id(step.declared.compensate.effect), []).append(step.name)
     return found
 
 
@@ -219,13 +220,17 @@ def _compensation(effect: Effect[..., Any]) -> str:
         return f"none: the effect stands by declaration ({declared.why})"
     if declared is None:
         return BLANK if contract.financial else "none: the effect stands, and a compensated run says so"
-    rungs = ladder(declared.contract)
+    undo = declared.effect
+    rungs = ladder(undo.contract)
     again = f"{rungs[0]}, under a key of its own" if rungs else BLANK
+    policies = [getattr(policy, "__name__", "a policy") for policy in (undo.declared.policy, declared.policy) if policy]
+    asked = f"asked first: {', '.join(policies)}; " if policies else ""
+    held = "what it was done after is held back and the others go on" if declared.on_failure == "hold" else "all go on"
     return (
-        f"{declared.name}; started by the workflow or an operator; run again: {again}; "
-        f"{'restores the former state; ' if effect.declared.restores else ''}"
+        f"{declared.name}; started by {declared.starters}; run again: {again}; budget: {_budget(undo.contract.retry)}; "
+        f"{asked}{'restores the former state; ' if declared.restores else ''}"
         "evidence kept: its own attempts, replies and reference; "
-        "if it fails: shown as such, the other compensations go on, and the run never ends clean"
+        f"if it fails: shown as such, {held}, and the run never ends clean"
     )
 
 

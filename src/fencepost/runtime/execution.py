@@ -40,7 +40,7 @@ from fencepost.runtime import children
 from fencepost.runtime.alarms import Alarms
 from fencepost.runtime.blocked import Blocked
 from fencepost.runtime.closing import close
-from fencepost.runtime.compensating import compensate
+from fencepost.runtime.compensating import compensate, compensate_as_declared
 from fencepost.runtime.fate import Fate
 from fencepost.runtime.guard import Driving
 from fencepost.runtime.intent import intended, supposed_lost
@@ -137,6 +137,8 @@ class Execution(Recording):
             await self._lane(self._unblocked())
         if self._lanes.broken is not None:
             raise self._lanes.broken
+        if self.workflow.on_failure == "compensate":
+            await compensate_as_declared(self)
         self._is_leaving = True
         self._alarms.silence()
         if self.refused is None:

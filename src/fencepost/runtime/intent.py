@@ -19,6 +19,7 @@ from fencepost.effects.entry import ApprovedEntry, Entry, Result
 from fencepost.effects.perform import Concluded
 from fencepost.effects.policy import ask as ask_policy
 from fencepost.runtime.permitting import require_same_terms
+from fencepost.runtime.resting import keep
 
 if TYPE_CHECKING:
     from fencepost.core.asks import StepAsk
@@ -60,6 +61,8 @@ def intended(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> tuple[Ent
         return known_entry(execution, bound, operation), None
     entry = new_entry(execution, ask, bound)
     execution.operations[ask.position] = entry.operation
+    if bound.after:
+        execution.observations += keep(entry, bound, execution.host.now())
     return entry, refused_by_policy(execution, entry, bound)
 
 

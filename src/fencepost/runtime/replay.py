@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.asks import CompensateAsk, Completion, Recorded
+from fencepost.core.compensation import OPERATOR
 from fencepost.core.driver import Driver
 from fencepost.core.errors import ErrorRecord
 from fencepost.core.records import History, Step
@@ -41,12 +42,17 @@ OPERATORS = "operator:"
 AUTHORISE = "authorise:"
 """How positions begin at which a right was asked for when an approval was used: nor did these."""
 
+ON_FAILURE = "on failure:compensate"
+"""The position of the compensation that a workflow has declared for the case that its code raises: nor did this."""
+
+_NOT_ASKED_FOR = (OPERATORS, AUTHORISE, ON_FAILURE)
+
 
 def recorded(history: History) -> dict[str, Recorded]:
     """What the ledger holds at each position that the workflow's code asked for."""
     found = {}
     for step in history.steps:
-        if step.kind not in ("cancel", "progress") and not step.position.startswith((OPERATORS, AUTHORISE)):
+        if step.kind not in ("cancel", "progress") and not step.position.startswith(_NOT_ASKED_FOR):
             found[step.position] = Recorded(step.kind, step.name, step.fingerprint, step.version, _is_final(step))
     for operation in history.operations:
         if operation.compensates is None:
@@ -83,7 +89,9 @@ def wanted_by_person(history: History) -> CompensateAsk | None:
     """The compensation that a person has started and that is not done: the workflow's code has no part in it."""
     for step in history.steps:
         if step.position.startswith(OPERATORS) and step.state is StepState.OPEN:
-            return CompensateAsk(step.position, str(json.loads(step.detail or "{}").get("why", "")))
+            detail = json.loads(step.detail or "{}")
+            roles = frozenset(detail.get("roles", (OPERATOR,)))
+            return CompensateAsk(step.position, str(detail.get("why", "")), roles=roles)
     return None
 
 
