@@ -12,7 +12,8 @@ ENDS = {"compensated": "C", "partly compensated": "P", "compensation failed": "F
 
 LEGEND = (
     "each square: the effects undone, in that order (- none), and how the run ended: C compensated, P partly",
-    "compensated, F compensation failed, H held for a person; the same for the workflow, its declared policy and a person",
+    "compensated, F compensation failed, H held for a person; told once where the workflow, its declared policy and a",
+    "person came to the same",
 )
 
 
@@ -20,10 +21,10 @@ def lines(came: Mapping[Cell, Came]) -> Iterator[str]:
     """The table."""
     for shape in SHAPES:
         mine = {cell: came[cell] for cell in CELLS if cell.shape == shape and cell in came}
-        yield f"{shape.name:36}" + "".join(f"{f'at {effect}':10}" for effect in shape.effects)
-        yield f"  {WELL:34}{_square(mine, WELL, '')}"
+        yield f"{shape.name:38}" + "".join(f"{f'at {effect}':10}" for effect in shape.effects)
+        yield f"  {WELL:36}{_square(mine, WELL, '')}"
         for trouble in TROUBLES:
-            yield f"  {trouble:34}" + "".join(f"{_square(mine, trouble, place):10}" for place in shape.effects)
+            yield f"  {trouble:36}" + "".join(f"{_square(mine, trouble, place):10}" for place in shape.effects)
     yield from LEGEND
     wrong = failures(came)
     yield f"{len(came)} squares, {len(came) - len(wrong)} right"

@@ -159,6 +159,19 @@ def retry(
     return _act("retry", found, run, as_json=as_json, **arguments)
 
 
+def forward(
+    run: RunId, step: Step, *, reason: Reason, item: Item = None, by: By = None, if_version: IfVersion = None,
+    app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Do the work of a step that failed by the other way that its effect declares. Needs --app.
+
+    Its run goes on with that answer. Refused once the run has begun to go back.
+    """
+    found = _app_with_code("forward", app, db, namespace)
+    arguments = {"step": step, "item": item, "by": somebody(by), "reason": reason, "version": if_version}
+    return _act("forward", found, run, as_json=as_json, **arguments)
+
+
 def migrate(
     run: RunId, *, to: ToVersion, dry_run: DryRun = False, reason: WhyIfNotDry = None, by: By = None,
     if_version: IfVersion = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,

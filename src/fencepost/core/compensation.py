@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from fencepost.core.contract import Contract
+from fencepost.core.position import plain
 from fencepost.core.records import Operation, Run
 from fencepost.core.recovery import Moment, span_remaining
 from fencepost.core.states import OperationState
@@ -97,13 +98,17 @@ def _completed(one: Operation | AttachedChild) -> tuple[int, int]:
 
 
 def foundations(operations: Iterable[Operation]) -> dict[str, tuple[str, ...]]:
-    """On which of these operations each one rests, by position; those that rest on none are left out."""
+    """On which of these operations each one rests, by position; those that rest on none are left out.
+
+    What was done another way stands for what it was done instead of.
+    """
     found = list(operations)
     places: defaultdict[tuple[str, str | None], list[str]] = defaultdict(list)
     for one in found:
-        places[one.step, None].append(one.position)
+        step = plain(one.step)
+        places[step, None].append(one.position)
         if one.item is not None:
-            places[one.step, one.item].append(one.position)
+            places[step, one.item].append(one.position)
     rests_on = {
         one.position: tuple(place for named in one.after for place in places.get(named, ()) if place != one.position)
         for one in found

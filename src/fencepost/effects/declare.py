@@ -186,6 +186,21 @@ class Effect(Step[P, R_co]):
             undo = declared.compensate.effect
             given = (*arguments.by_position, *arguments.by_name)
             check_compensation(undo.name, undo.arguments.signature, self.name, given=given)
+        if declared.forward is not None:
+            self._check_other_way(declared.forward)
+
+    def _check_other_way(self, other: object) -> None:
+        if not isinstance(other, Effect):
+            raise DeclarationError(f"forward={other!r} is no effect", hint="name a function decorated with @effect")
+        mine = self.arguments.signature.parameters.values()
+        theirs = other.arguments.signature.parameters.values()
+        if [(one.name, one.kind) for one in mine] != [(one.name, one.kind) for one in theirs] or (
+            other.results.annotation != self.results.annotation
+        ):
+            raise DeclarationError(
+                f"forward={other.name} does not do the same as {self.name}",
+                hint="it takes the same arguments, under the same names, and returns the same type",
+            )
 
     @property
     def send_key(self) -> KeyHeader | KeyArgument | None:
@@ -273,6 +288,7 @@ def effect(
     load: Callable[..., Any] | None = None,
     compensate: Effect[..., Any] | Compensation | Stands | None = None,
     restores: bool = False,
+    forward: Effect[..., Any] | None = None,
     retry: contracts.Retry = _FIVE_IN_FIFTEEN_MINUTES,
     attempt_timeout: Duration | None = timedelta(minutes=1),
     target: str | None = None,
@@ -303,6 +319,8 @@ def effect(
         compensate: the effect `(call, *arguments, result or None, reference)` that makes this one acceptable, with
             `Compensation(effect, ...)` for its terms, or `Stands(why)` for one that is meant to stand.
         restores: the compensation brings the former state back; of a `Compensation` it is one of the terms.
+        forward: the effect that does the same another way, with the same arguments and result: for `run.forward`, and
+            for a person to choose, once this one has failed.
         retry: the budget and the pauses.
         attempt_timeout: bounds one attempt.
         target: the name under which the app configures base URL, headers and scope for `call.http`.
@@ -337,6 +355,7 @@ def effect(
         reference=reference,
         load=load,
         compensate=_terms(compensate, restores=restores),
+        forward=forward,
         retry=retry,
         attempt_timeout=attempt_timeout,
         target=target,

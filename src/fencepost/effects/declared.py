@@ -14,7 +14,7 @@ from fencepost.core.duration import microseconds
 
 if TYPE_CHECKING:
     from fencepost.effects.compensation import Compensation
-    from fencepost.effects.declare import Duration
+    from fencepost.effects.declare import Duration, Effect
     from fencepost.effects.policy import Policy
     from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
 
@@ -32,6 +32,7 @@ class Declared:
     reference: str | Callable[[Any], Any] | None
     load: Callable[..., Any] | None
     compensate: Compensation | Stands | None
+    forward: Effect[..., Any] | None
     retry: contracts.Retry
     attempt_timeout: Duration | None
     target: str | None

@@ -36,6 +36,7 @@ HEADINGS: dict[str, str] = {
     "fence": "fence",
     "reference": "reference",
     "compensation": "compensation",
+    "forward": "another way",
     "retryable_errors": "retryable errors",
     "retry_owner": "retry owner",
     "sends": "sends at most",
@@ -70,6 +71,7 @@ class RecoveryRow:
     fence: str
     reference: str
     compensation: str
+    forward: str
     retryable_errors: str
     retry_owner: str
     sends: str
@@ -136,6 +138,7 @@ def _effect_row(app: App, effect: Effect[..., Any], workflows: tuple[str, ...], 
         fence=_fence(effect),
         reference=contract.reference or (BLANK if contract.financial else "none"),
         compensation=_compensation(effect),
+        forward=_forward(effect),
         retryable_errors=_retryable(contract),
         retry_owner="Fencepost; call.http repeats nothing by itself",
         sends=_sends(effect, app.clients),
@@ -234,6 +237,13 @@ def _compensation(effect: Effect[..., Any]) -> str:
     )
 
 
+def _forward(effect: Effect[..., Any]) -> str:
+    other = effect.declared.forward
+    if other is None:
+        return "none"
+    return f"{other.name}, once this one is proved not to have happened; chosen by the workflow or an operator"
+
+
 def _retryable(contract: Contract) -> str:
     definite = ", ".join(str(status) for status in sorted(contract.definite))
     return (
@@ -277,6 +287,7 @@ def _plain_row(step: Step[..., Any], workflows: tuple[str, ...]) -> RecoveryRow:
         fence="not needed",
         reference="not needed",
         compensation="not needed",
+        forward="none",
         retryable_errors="Transient, RateLimited, Unresolved, connection errors"
         + ("; a malformed answer, within its own budget" if model else ""),
         retry_owner="Fencepost",

@@ -149,6 +149,15 @@ class Operators(ABC):
         """
         return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version, roles=frozenset(roles))
 
+    async def forward(
+        self, run_id: str, step: str, *, by: str, reason: str, item: str | None = None, version: int | None = None
+    ) -> Run:
+        """Have the work of a step that failed done by the other way that its effect declares; see `cancel`.
+
+        Its run, held or failed, goes on with that answer. Refused once the run has begun to go back.
+        """
+        return await self._verb(verbs.forward, run_id, step=step, item=item, by=by, reason=reason, version=version)
+
     async def migrate(self, run_id: str, *, to: int, by: str, reason: str, version: int | None = None) -> Run:
         """Pin a run to another version of its workflow, if that code tells the same story so far; see `cancel`."""
         return await self._verb(migrating.migrate, run_id, to=to, by=by, reason=reason, version=version)

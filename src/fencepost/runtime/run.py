@@ -21,8 +21,9 @@ from fencepost.core.errors import (
     WaitExpired,
 )
 from fencepost.core.identity import check_name
+from fencepost.core.position import FORWARD
 from fencepost.core.schedule import instant_in
-from fencepost.effects.declare import Bound, Step
+from fencepost.effects.declare import Bound, Effect, Step
 from fencepost.effects.values import Door
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.resting import RestsOn, named
@@ -112,6 +113,25 @@ class Run:
         if approval is not None:
             return _approving(self._driver.do(step.kind, step.name, item, approved(bound, approval, self._granted)))
         return self._driver.do(step.kind, step.name, item, bound)
+
+    def forward(self, bound: Bound[R], *, item: str | None = None) -> Awaitable[R]:
+        """Do what a step that failed was to do by the other way that its effect declares (`forward=`).
+
+        `bound` and `item` are those of the `run.do` that has raised. The other effect has the same arguments and a key
+        of its own. To go back instead, write `await run.compensate(...)`: a run that goes back does not go forward too,
+        and is held if it tries to, as it is if the effect was not proved to have failed.
+
+        Raises:
+            StepFailed: the other way failed for good as well.
+        """
+        other = bound.step.declared.forward if isinstance(bound.step, Effect) else None
+        bound.performed = True
+        if other is None:
+            raise Misuse(f"{bound.step.name} declares no other way", hint="declare it: @effect(forward=...)")
+        call = Bound(other, bound.args, bound.kwargs)
+        call.performed = True
+        item = None if item is None else check_name(item, what="item")
+        return self._driver.do("effect", FORWARD + bound.step.name, item, call)
 
     def wait(
         self,

@@ -36,13 +36,16 @@ from fencepost.runtime import audit
 from fencepost.runtime.applicable import lacks_result, may_be_cancelled, may_be_reconciled
 from fencepost.runtime.blame import blamed
 from fencepost.runtime.deeds import Deed, Desk, after_moves, effect_of, entry_of, operation_in, perform
+from fencepost.runtime.forward import forward
 from fencepost.runtime.going_back import compensate
 from fencepost.runtime.moves import ask_to_cancel, disown, does_not_apply, go_on, move_run
+from fencepost.runtime.replay import chosen
 from fencepost.store.moves import Move, MoveRun, MoveStep, Observe
 
 __all__ = [
     "cancel",
     "compensate",
+    "forward",
     "reconcile",
     "reopen",
     "resume",
@@ -125,6 +128,8 @@ def retry(
         operation = operation_in(history, step, item)
         if operation.state is not OperationState.FAILED:
             raise VerbRefused(f"{operation.position} is {operation.state}, not failed", ids={"run": run.id})
+        if operation.position in chosen(history):
+            raise VerbRefused(f"another way was chosen for {operation.position}", ids={"run": run.id})
         entry = entry_of(app, history, operation)
         operation.budget_from = now
         return Deed([entry.move(OperationEvent.RETRY, now), go_on(history.run, now)], [])

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 from fencepost.core.errors import DeclarationError
 from fencepost.core.identity import check_name, digest_text
-from fencepost.core.position import is_of_turn
+from fencepost.core.position import FORWARD, INSTEAD, is_of_turn
 from fencepost.effects.compensation import Compensation
 from fencepost.effects.declare import Effect, Step
 from fencepost.effects.fitting import check_run, in_parentheses
@@ -60,10 +60,10 @@ class Workflow(Generic[P, R_co]):
 
     @staticmethod
     def steps_with(steps: list[Step[..., Any]]) -> tuple[Step[..., Any], ...]:
-        """The steps, and the compensations that they name."""
-        found = {id(step): step for step in steps}
+        """The steps, and the compensations and other ways that they name."""
+        found: dict[int, Step[..., Any]] = {}
         for step in steps:
-            _add_compensations(step, found)
+            _add(step, found)
         return tuple(found.values())
 
     def __repr__(self) -> str:
@@ -128,10 +128,17 @@ def _steps_of(function: Callable[..., Any]) -> list[Step[..., Any]]:
     return list(found.values())
 
 
-def _add_compensations(step: Step[..., Any], found: dict[int, Step[..., Any]]) -> None:
-    while isinstance(step, Effect) and isinstance(step.declared.compensate, Compensation):
-        step = step.declared.compensate.effect
-        found.setdefault(id(step), step)
+def _add(step: Step[..., Any], found: dict[int, Step[..., Any]]) -> None:
+    """The step, and behind it what it names."""
+    if id(step) in found:
+        return
+    found[id(step)] = step
+    if isinstance(step, Effect):
+        terms = step.declared.compensate
+        named = (terms.effect if isinstance(terms, Compensation) else None, step.declared.forward)
+        for one in named:
+            if one is not None:
+                _add(one, found)
 
 
 def _walk(function: Callable[..., Any], found: dict[int, Step[..., Any]], seen: set[int]) -> None:
@@ -150,9 +157,10 @@ def _walk(function: Callable[..., Any], found: dict[int, Step[..., Any]], seen: 
 def _check_names(declared: Workflow[..., Any]) -> None:
     by_name: dict[str, Step[..., Any]] = {}
     for step in declared.steps:
-        if step.name.startswith(COMPENSATION):
+        taken = next((prefix for prefix in (COMPENSATION, FORWARD, INSTEAD) if step.name.startswith(prefix)), None)
+        if taken is not None:
             raise DeclarationError(
-                f"the name of step {step.name!r} begins with {COMPENSATION!r}, as those of compensations do",
+                f"the name of step {step.name!r} begins with {taken!r}, as those of recovering effects do",
                 hint="give it another name=",
             )
         if is_of_turn(step.name):
