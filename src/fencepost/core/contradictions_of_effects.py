@@ -13,7 +13,7 @@ from fencepost.core.contradictions import Found, Ledgerwide, RunRule, Whole
 from fencepost.core.epoch import NOBODY
 from fencepost.core.identity import KEY_SCHEME, digest_text, operation_key
 from fencepost.core.outcome import Verdict, fold
-from fencepost.core.position import is_of_turn
+from fencepost.core.position import effect_position, is_of_turn, plain
 from fencepost.core.records import CONFLICT_SETTLED, LOOK_UP, STATEMENT, Operation
 from fencepost.core.states import OperationState, Outcome, RunState
 
@@ -220,6 +220,15 @@ def compensated_twice(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
             yield place, f"{times} operations compensate it"
 
 
+def done_both_ways(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
+    """What was done another way has not happened itself."""
+    stands = {one.position for one in whole.history.operations if one.state is OperationState.SUCCEEDED}
+    for one in whole.history.operations:
+        instead_of = effect_position(plain(one.step), one.item)
+        if instead_of != one.position and one.position in stands and instead_of in stands:
+            yield one.position, f"{instead_of} has happened as well"
+
+
 ON_EFFECTS: tuple[RunRule, ...] = (
     succeeded_without_proof,
     failed_without_proof,
@@ -241,4 +250,5 @@ ON_EFFECTS: tuple[RunRule, ...] = (
     key_of_two_operations,
     compensating_nothing,
     compensated_twice,
+    done_both_ways,
 )

@@ -23,6 +23,7 @@ from fencepost.effects.promises import Stands
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
+    from fencepost.runtime.workflow import Workflow
 
 HEADINGS: dict[str, str] = {
     "step": "step",
@@ -89,7 +90,7 @@ def recovery_table(app: App) -> list[RecoveryRow]:
     used: dict[int, tuple[Step[..., Any], list[str]]] = {}
     for declared in app.workflows.values():
         for step in declared.steps:
-            used.setdefault(id(step), (step, []))[1].append(f"{declared.name} {declared.version}")
+            used.setdefault(id(step), (step, []))[1].append(_named(declared))
     undoes = _compensated(step for step, _ in used.values())
     rows = [
         _effect_row(app, step, tuple(names), undoes.get(id(step), []))
@@ -98,6 +99,12 @@ def recovery_table(app: App) -> list[RecoveryRow]:
         for step, names in used.values()
     ]
     return _strictly(app, rows) if app.strict else rows
+
+
+def _named(declared: Workflow[..., Any]) -> str:
+    """A workflow with its version, and what it declares for its effects if its code raises."""
+    back = ", compensates on failure" if declared.on_failure == "compensate" else ""
+    return f"{declared.name} {declared.version}{back}"
 
 
 def _strictly(app: App, rows: list[RecoveryRow]) -> list[RecoveryRow]:
