@@ -36,6 +36,10 @@ zombies: $(VENV)/.ready ## Lose owners at each point of a dispatch, and let them
 	@.ci/services
 	$(BIN)/python -m tests.zombies $(ARGS)
 
+.PHONY: compensation
+compensation: $(VENV)/.ready ## Go back from each failure at each effect of each order, and print what came of it (ARGS="--db URL")
+	$(BIN)/python -m tests.compensation $(ARGS)
+
 .PHONY: corpus
 corpus: $(VENV)/.ready ## Store the histories of this version, for later ones to replay (ARGS=--again)
 	$(BIN)/python -m tests.corpus $(ARGS)
@@ -51,7 +55,7 @@ test-services: $(VENV)/.ready ## Run what speaks to real servers, which are star
 
 # What every ledger must do is tested on SQLite and on PostgreSQL side by side.
 ON_BOTH_DATABASES := tests/services tests/store tests/runtime tests/receiving tests/scenarios tests/cli tests/targets \
-	tests/zombies
+	tests/zombies tests/compensation
 
 .PHONY: check
 check: $(VENV)/.ready ## Lint, formatting, types, layers and house rules

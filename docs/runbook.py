@@ -136,6 +136,10 @@ PAGES = (
         (
             ("retry RUN STEP --reason TEXT --app MODULE:APP", "an effect: a new budget"),
             (
+                "forward RUN STEP --reason TEXT --app MODULE:APP",
+                "an effect that declares another way (`show` offers it then): that is done in its place",
+            ),
+            (
                 "resume RUN --reason TEXT",
                 "an effect: the workflow gets the error, as one exception. Another step: a new budget",
             ),

@@ -18,7 +18,7 @@ from fencepost.core.duration import spelled
 GROUPS: dict[str, tuple[str, ...]] = {
     "Declare": (
         *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Fenced", "Retry"),
-        *("Stands", "Allowed", "Refused", "Right", "Layer"),
+        *("Compensation", "Stands", "Allowed", "Refused", "Right", "Layer"),
     ),
     "Run": (
         *("App", "Schedule", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "Rehearsal"),

@@ -53,6 +53,7 @@ from fencepost.core.errors import (
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Call, SyncCall
+from fencepost.effects.compensation import Compensation
 from fencepost.effects.declare import Bound, Effect, Step, compute, effect, read
 from fencepost.effects.endpoint import Endpoint
 from fencepost.effects.http import Http, Reply, SyncHttp
@@ -94,6 +95,7 @@ __all__ = [
     "ChildFailed",
     "ChildRefused",
     "CompensatedEffect",
+    "Compensation",
     "CompensationIncomplete",
     "CompensationReport",
     "Conflicting",

@@ -22,6 +22,7 @@ def test_the_commands_are_those_that_the_docs_name():
             "retry",
             "settle",
             "compensate",
+            "forward",
             "terminate",
             "reconcile",
             "reopen",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.core.compensation import Compensation, ending, may_begin_in, order, to_settle_first
+from fencepost.core.compensation import ending, foundations, may_begin_in, may_start, order, to_settle_first
 from fencepost.core.contract import Contract
 from fencepost.core.duration import SECOND
 from fencepost.core.records import Attempt, Operation
@@ -21,6 +21,10 @@ def operation(step, state=OperationState.SUCCEEDED, **fields):
         run=1, step=step, item=None, effect=step, contract_version=1, key=step, key_scheme=1, request="{}",
         fingerprint="f", state=state, reserved_at=0, **fields,
     )  # fmt: skip
+
+
+def vars_of(one):
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
 def steps(operations):
@@ -94,30 +98,73 @@ def test_a_success_without_an_open_attempt_may_be_compensated_at_once():
 # -- endings (C11) --------------------------------------------------------------------------------------------------
 
 
-def compensations(*endings):
-    return [Compensation(str(number), state) for number, state in enumerate(endings)]
+@pytest.mark.parametrize(
+    ("succeeded", "event"),
+    [
+        ([], RunEvent.END_COMPENSATED),
+        ([True], RunEvent.END_COMPENSATED),
+        ([True, True], RunEvent.END_COMPENSATED),
+        ([True, False, True], RunEvent.END_PARTLY_COMPENSATED),
+        ([False], RunEvent.END_COMPENSATION_FAILED),
+        ([False, False], RunEvent.END_COMPENSATION_FAILED),
+    ],
+)
+def test_ending(succeeded, event):
+    assert ending(succeeded) is event
 
 
-DONE, FAILED, UNTRIED = OperationState.SUCCEEDED, OperationState.FAILED, None
+# -- what rests on what ---------------------------------------------------------------------------------------------
+
+
+def test_what_rests_on_another_effect_comes_before_it_whatever_completed_first():
+    done = [
+        operation("mail", delivered=1, after=(("reserve", None),)),
+        operation("reserve", delivered=2),
+        operation("pay", delivered=3),
+    ]
+    assert steps(order(done)) == ["pay", "mail", "reserve"]
+
+
+def test_an_effect_named_without_an_item_stands_for_all_that_the_step_did():
+    done = [Operation(**vars_of(operation("line", delivered=number)) | {"item": str(number)}) for number in (1, 2)] + [
+        operation("ship", delivered=0, after=(("line", None),)),
+        operation("one", delivered=0, after=(("line", "2"),)),
+    ]
+    assert foundations(done) == {"ship": ("line[1]", "line[2]"), "one": ("line[2]",)}
+
+
+def test_a_circle_is_taken_apart_at_the_last_completed():
+    circle = [
+        operation("a", delivered=1, after=(("b", None),)),
+        operation("b", delivered=2, after=(("a", None),)),
+        operation("c", delivered=3, after=(("c", None), ("nowhere", None))),
+    ]
+    assert steps(order(circle)) == ["c", "b", "a"]
+
+
+@given(st.permutations(range(6)), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=10))
+def test_the_order_of_resting_is_kept_whatever_the_order_of_completion(delivered, edges):
+    above = {number: {str(low) for high, low in edges if high == number and low < number} for number in range(6)}
+    run = [
+        operation(str(number), delivered=delivered[number], after=tuple((low, None) for low in sorted(above[number])))
+        for number in range(6)
+    ]
+    found = steps(order(run))
+    assert sorted(found) == [str(number) for number in range(6)]
+    assert all(found.index(str(high)) < found.index(low) for high in above for low in above[high])
+
+
+# -- who may start it -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("states", "event"),
+    ("permitted", "roles", "may"),
     [
-        ([], RunEvent.END_COMPENSATED),
-        ([DONE], RunEvent.END_COMPENSATED),
-        ([DONE, DONE], RunEvent.END_COMPENSATED),
-        ([DONE, FAILED, DONE], RunEvent.END_PARTLY_COMPENSATED),
-        ([DONE, UNTRIED], RunEvent.END_PARTLY_COMPENSATED),
-        ([FAILED], RunEvent.END_COMPENSATION_FAILED),
-        ([UNTRIED, FAILED], RunEvent.END_COMPENSATION_FAILED),
+        ({"workflow", "operator"}, {"operator"}, True),
+        ({"workflow"}, {"operator"}, False),
+        ({"finance"}, {"operator", "finance"}, True),
+        ({"operator"}, set(), False),
     ],
 )
-def test_ending(states, event):
-    assert ending(compensations(*states)) is event
-
-
-@given(st.lists(st.sampled_from([None, *OperationState]), min_size=1))
-def test_a_run_is_compensated_only_if_every_compensation_succeeded(states):
-    compensated = ending(compensations(*states)) is RunEvent.END_COMPENSATED
-    assert compensated is all(state is OperationState.SUCCEEDED for state in states)
+def test_only_whom_the_effect_names_may_start_its_compensation(permitted, roles, may):
+    assert may_start(permitted, roles) is may

@@ -16,7 +16,7 @@ from fencepost.effects.outside import Target
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime import migrating, verbs
 from fencepost.runtime.app import App
-from tests.processes import booking, control, lethal, signing, stories, ticks, workflows
+from tests.processes import booking, control, lethal, retreats, signing, stories, ticks, workflows
 
 POINTS = "FENCEPOST_TEST_POINTS"
 
@@ -64,6 +64,7 @@ def make_app(told: dict, probe: Probe | None = None) -> App:
             *stories.SECOND_VERSIONS,
             *lethal.WORKFLOWS,
             *booking.WORKFLOWS,
+            *retreats.WORKFLOWS,
             *signing.WORKFLOWS,
             ticks.tick,
         ],

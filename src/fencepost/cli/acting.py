@@ -49,6 +49,10 @@ Conflict = Annotated[
 OneStep = Annotated[str | None, typer.Argument(metavar="[STEP]", help="Only this effect's step.")]
 ResultValue = Annotated[str | None, typer.Option("--result", metavar="JSON|@FILE", help="Its result, if it happened.")]
 Reference = Annotated[str | None, typer.Option("--reference", metavar="ID", help="The remote id, if it happened.")]
+Turn = Annotated[
+    int | None,
+    typer.Option("--turn", min=0, metavar="NUMBER", help="With --conflict: of a run that has continued, whose turn's."),
+]
 Override = Annotated[
     bool,
     typer.Option(
@@ -122,7 +126,7 @@ def compensate(
 ) -> Exit:  # fmt: skip
     """Have a worker compensate a run's effects, the last first.
 
-    Compensations that failed before may need --app: they are tried again.
+    Those that failed before are tried again. With --app, whoever may start none of them is refused at once.
     """
     return _with_code_if_named("compensate", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
 
@@ -166,6 +170,19 @@ def retry(
     found = _app_with_code("retry", app, db, namespace)
     arguments = {"step": step, "item": item, "by": somebody(by), "reason": reason, "version": if_version}
     return _act("retry", found, run, as_json=as_json, **arguments)
+
+
+def forward(
+    run: RunId, step: Step, *, reason: Reason, item: Item = None, by: By = None, if_version: IfVersion = None,
+    app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Do the work of a step that failed by the other way that its effect declares. Needs --app.
+
+    Its run goes on with that answer. Refused once the run has begun to go back.
+    """
+    found = _app_with_code("forward", app, db, namespace)
+    arguments = {"step": step, "item": item, "by": somebody(by), "reason": reason, "version": if_version}
+    return _act("forward", found, run, as_json=as_json, **arguments)
 
 
 def migrate(
@@ -224,7 +241,7 @@ def settle(
     run: RunId, step: Step, *, happened: Happened = None, conflict: Conflict = False, reason: Reason, item: Item = None,
     result: ResultValue = None, reference: Reference = None, override: Override = False, by: By = None,
     if_version: IfVersion = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,
-    as_json: AsJson = False,
+    turn: Turn = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
     """Say whether an unknown effect happened; or, with --conflict, what stands now that it was put right.
 
@@ -237,11 +254,13 @@ def settle(
         raise Usage("say --happened or --did-not-happen", hint="look at the target first; neither is assumed")
     if not happened and (result is not None or reference is not None):
         raise Usage("--result and --reference belong to what happened", hint="leave them out, or say --happened")
+    if turn is not None and not conflict:
+        raise Usage("--turn goes with --conflict", hint="what an earlier turn has sent is known, or contradicts itself")
     text = None if result is None else json.dumps(json_value(result, what="--result"))
     found = _app_with_code("settle", app, db, namespace)
     arguments = {
         "step": step, "item": item, "happened": happened, "result": text, "reference": reference, "override": override,
-        "by": somebody(by), "reason": reason, "version": if_version,
+        "by": somebody(by), "reason": reason, "version": if_version, "turn": turn,
     }  # fmt: skip
     code = _act("settle_conflict" if conflict else "settle", found, run, as_json=as_json, **arguments)
     if happened and result is None and not conflict:
@@ -307,11 +326,14 @@ def _act(
     """
     from fencepost.cli.target import opened, run_of
     from fencepost.runtime import migrating, verbs
+    from fencepost.runtime.deeds import in_turn
 
     verb: Callable[..., Any] = getattr(migrating if name == "migrate" else verbs, name)
-    said = name.replace("_", " ")
+    said, turn = name.replace("_", " "), arguments.pop("turn", None)
     with opened(app):
         before = run_of(app, run_id)
+        if turn is not None:
+            before = in_turn(app.store, before, turn)
         after = verb(app, before, **arguments)
         beside = {} if also is None else also(app.store, after)
     if as_json:

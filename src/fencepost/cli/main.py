@@ -67,6 +67,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     acting.retry,
     acting.settle,
     acting.compensate,
+    acting.forward,
     acting.terminate,
     acting.reopen,
     many.bulk,

@@ -98,6 +98,7 @@ _FORMS: dict[str, Callable[[Document], Iterator[str]]] = {
     "settle": _settle,
     "settle conflict": _settle_conflict,
     "retry": _retry,
+    "forward": _retry,
     "approve": _approve,
     "signal": _signal,
 }
@@ -111,9 +112,7 @@ def _operation(step: Document) -> str:
 def _needs_code(verb: str, story: Document) -> bool:
     """Whether the verb has to know the contract of an effect."""
     failed = [step for step in story["steps"] if step["kind"] == "effect" and step["state"] == "failed"]
-    if verb == "compensate":
-        return any(step["compensates"] for step in failed)
-    return verb in ("settle", "settle conflict", "retry", "migrate") or (
+    return verb in ("settle", "settle conflict", "retry", "forward", "migrate") or (
         verb == "resume" and story["run"]["state"] == "failed" and bool(failed)
     )
 

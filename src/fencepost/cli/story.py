@@ -197,6 +197,7 @@ def _operation(operation: Operation, told: Told) -> Document:
         "label": label(operation.state),
         "conflict": operation.conflict,
         "compensates": operation.compensates,
+        "after": [step if item is None else f"{step}[{item}]" for step, item in operation.after],
         "key": operation.key,
         "key_scheme": operation.key_scheme,
         "scope": operation.scope,

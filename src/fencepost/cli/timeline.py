@@ -134,6 +134,8 @@ def _operation(operation: Document) -> Iterator[str]:
     for name in ("compensates", "approval", "reference"):
         if operation[name] is not None:
             yield _field(name, printable(operation[name]), 6)
+    if operation["after"]:
+        yield _field("after", printable(", ".join(operation["after"])), 6)
     if operation["policy"]:
         yield _field("policy", compact(operation["policy"]), 6)
     yield from (line for attempt in operation["attempts"] for line in _attempt(attempt))

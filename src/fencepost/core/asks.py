@@ -116,13 +116,14 @@ class ChildAsk(NamedTuple):
 
 
 class CompensateAsk(NamedTuple):
-    """Compensate what the run has done so far, for that reason."""
+    """Compensate what the run has done so far, for that reason; `roles` are those of whoever asks."""
 
     position: str
     reason: str
     kind: Literal["compensate"] = "compensate"
     name: str = ""
     version: int = 0
+    roles: frozenset[str] = frozenset({"workflow"})
 
     @property
     def fingerprint(self) -> str:

@@ -13,6 +13,7 @@ from fencepost.core.contradictions import Found, Ledgerwide, RunRule, Whole
 from fencepost.core.epoch import NOBODY
 from fencepost.core.identity import KEY_SCHEME, digest_text, operation_key
 from fencepost.core.outcome import Verdict, fold
+from fencepost.core.position import effect_position, is_of_turn, plain
 from fencepost.core.records import CONFLICT_SETTLED, LOOK_UP, STATEMENT, Operation
 from fencepost.core.states import OperationState, Outcome, RunState
 
@@ -204,10 +205,11 @@ def key_of_two_operations(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
 
 
 def compensating_nothing(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
-    """What is compensated has happened, in the same run."""
+    """What is compensated has happened, in the same run; what an earlier turn of it did is looked at there."""
     stands = {one.position for one in whole.history.operations if one.state is OperationState.SUCCEEDED}
     for one in whole.history.operations:
-        if one.compensates is not None and one.compensates not in stands:
+        place = one.compensates
+        if place is not None and place not in stands and not (whole.history.run.turn and is_of_turn(place)):
             yield one.position, f"it compensates {one.compensates}, which has not happened"
 
 
@@ -216,6 +218,15 @@ def compensated_twice(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
     for place, times in Counter(one.compensates for one in whole.history.operations).items():
         if place is not None and times > 1:
             yield place, f"{times} operations compensate it"
+
+
+def done_both_ways(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
+    """What was done another way has not happened itself."""
+    stands = {one.position for one in whole.history.operations if one.state is OperationState.SUCCEEDED}
+    for one in whole.history.operations:
+        instead_of = effect_position(plain(one.step), one.item)
+        if instead_of != one.position and one.position in stands and instead_of in stands:
+            yield one.position, f"{instead_of} has happened as well"
 
 
 ON_EFFECTS: tuple[RunRule, ...] = (
@@ -239,4 +250,5 @@ ON_EFFECTS: tuple[RunRule, ...] = (
     key_of_two_operations,
     compensating_nothing,
     compensated_twice,
+    done_both_ways,
 )

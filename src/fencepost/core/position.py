@@ -30,6 +30,16 @@ CANCEL = "cancel"
 ROOT = "/"
 """The path of the workflow itself."""
 
+CHOSEN = "forward:"
+"""How positions begin at which a person has chosen another way for the effect whose position follows."""
+
+FORWARD, INSTEAD = "forward ", "instead of "
+"""How step names begin that do another effect's work another way: asked for by code, and chosen by a person.
+
+No step of a user's has such a name.
+"""
+
+_OF_TURN = re.compile(r"turn \d+ ")
 _SPECIAL = re.compile(r"[%/\[#:]")
 _ESCAPED_CANCEL = f"%{ord(CANCEL[0]):02X}{CANCEL[1:]}"
 
@@ -62,6 +72,21 @@ def numbered_position(path: str, kind: str, number: int) -> str:
 def patch_position(patch: str) -> str:
     """The position of a patch; no numbered thing is of that kind."""
     return f"{ROOT}patch:{escaped(patch)}"
+
+
+def plain(name: str) -> str:
+    """The step whose work is done under this name, another way or not."""
+    return name.removeprefix(FORWARD).removeprefix(INSTEAD)
+
+
+def of_turn(turn: int, name: str) -> str:
+    """How an earlier turn's effect of that name is called in a later turn, which compensates it."""
+    return f"turn {turn} {name}"
+
+
+def is_of_turn(name: str) -> bool:
+    """Whether a name is one of an earlier turn's; no step of a user may have such a name."""
+    return _OF_TURN.match(name) is not None
 
 
 def branch_path(group_position: str, index: int) -> str:

@@ -66,6 +66,12 @@ STATEMENT = "statement"
 CONFLICT_SETTLED = "conflict settled"
 """Kind: what a person says stands, after what contradicted itself was put right at the target."""
 
+VERDICT = "verdict"
+"""Kind: what a policy said when it was asked anew, of a compensation that somebody has tried again."""
+
+RESTS_ON = "rests on"
+"""Kind: the effects on which this one rests, as its workflow said; written down with its intent."""
+
 ASK_AGAIN = "ask again"
 """Kind: a person wants the target asked anew, whatever it answered so far."""
 
@@ -150,6 +156,8 @@ class Operation:
     approval: str | None = None
     attempts: list[Attempt] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
+    after: tuple[tuple[str, str | None], ...] = ()
+    """The effects on which it rests, each a step with its item; without one, whatever was done by that step."""
     flagged: bool = False
     """Whether its row says that there is a conflict; `conflict` is also what was learnt of one."""
 
@@ -162,8 +170,9 @@ class Operation:
         """Take in what its observations say beside its row: a crash may have come before the move that says it too.
 
         A reference that a body learnt in mid-call; the look-ups, since nobody may have asked more often than is
-        counted; the start of a time of which the ledger knows nothing, since a key's window counts from there; and a
-        late reply that contradicts what is proved, whose bearer died before it could raise the flag.
+        counted; the start of a time of which the ledger knows nothing, since a key's window counts from there; a late
+        reply that contradicts what is proved, whose bearer died before it could raise the flag; what it rests on; and
+        what its policy said last.
         """
         contradicted = False
         for seen in self.observations:
@@ -175,6 +184,11 @@ class Operation:
                 contradicted = True
             elif seen.kind == CONFLICT_SETTLED:
                 contradicted = False
+            elif seen.kind == RESTS_ON:
+                named = ((step, item) for step, item in json.loads(seen.evidence)["after"])
+                self.after = tuple(dict.fromkeys((*self.after, *named)))
+            elif seen.kind == VERDICT:
+                self.policy = seen.evidence
         self.flagged, self.conflict = self.conflict, self.conflict or contradicted
         self.lookups = max(self.lookups, sum(seen.kind == LOOK_UP for seen in self.observations))
 

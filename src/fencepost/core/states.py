@@ -95,6 +95,9 @@ ACTIVE_RUN_STATES = frozenset(
 )
 FINAL_RUN_STATES = frozenset(RunState) - ACTIVE_RUN_STATES
 
+COMPENSATED = frozenset({RunState.COMPENSATED, RunState.PARTLY_COMPENSATED, RunState.COMPENSATION_FAILED})
+"""The ends of a run of which something was, or should have been, compensated."""
+
 CLAIMABLE_RUN_STATES = frozenset({RunState.READY, RunState.WAITING, RunState.CANCELLING, RunState.COMPENSATING})
 
 

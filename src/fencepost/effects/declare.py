@@ -18,6 +18,7 @@ from fencepost.core.approval import call_digest
 from fencepost.core.duration import MINUTE, microseconds
 from fencepost.core.errors import DeclarationError, FencepostError, Misuse, ValueRefused
 from fencepost.core.identity import check_name, digest_text
+from fencepost.effects.compensation import Compensation
 from fencepost.effects.declared import Declared
 from fencepost.effects.failures import error_record
 from fencepost.effects.fitting import check_call, check_compensation, check_fits, in_parentheses
@@ -51,7 +52,7 @@ WATCH = Watch()
 class Bound(Generic[R_co]):
     """A step with its arguments, not performed yet. `request` is their canonical JSON, `fingerprint` its digest."""
 
-    __slots__ = ("_fingerprint", "_request", "args", "kwargs", "performed", "step", "watch")
+    __slots__ = ("_fingerprint", "_request", "after", "args", "kwargs", "performed", "step", "watch")
 
     needs_approval = False
     """Whether it may be sent only with an approval."""
@@ -61,6 +62,7 @@ class Bound(Generic[R_co]):
         self.args = args
         self.kwargs = kwargs
         self.performed = False
+        self.after: tuple[tuple[str, str | None], ...] = ()  # what it rests on, once `run.do` has been told
         self.watch = WATCH.report
         self._request: str | None = None
         self._fingerprint: str | None = None
@@ -183,10 +185,25 @@ class Effect(Step[P, R_co]):
             check_fits("load", declared.load, self.name, given=("reference",))
         if declared.cancel is not None:
             self._check_cancel(declared.cancel)
-        if isinstance(declared.compensate, Effect):
-            undo = declared.compensate
+        if isinstance(declared.compensate, Compensation):
+            undo = declared.compensate.effect
             given = (*arguments.by_position, *arguments.by_name)
             check_compensation(undo.name, undo.arguments.signature, self.name, given=given)
+        if declared.forward is not None:
+            self._check_other_way(declared.forward)
+
+    def _check_other_way(self, other: object) -> None:
+        if not isinstance(other, Effect):
+            raise DeclarationError(f"forward={other!r} is no effect", hint="name a function decorated with @effect")
+        mine = self.arguments.signature.parameters.values()
+        theirs = other.arguments.signature.parameters.values()
+        if [(one.name, one.kind) for one in mine] != [(one.name, one.kind) for one in theirs] or (
+            other.results.annotation != self.results.annotation
+        ):
+            raise DeclarationError(
+                f"forward={other.name} does not do the same as {self.name}",
+                hint="it takes the same arguments, under the same names, and returns the same type",
+            )
 
     def _check_cancel(self, cancel: Callable[..., Any]) -> None:
         if self.declared.atomic:
@@ -280,8 +297,9 @@ def effect(
     settle: Duration | None = None,
     reference: str | Callable[[Any], Any] | None = None,
     load: Callable[..., Any] | None = None,
-    compensate: Effect[..., Any] | Stands | None = None,
+    compensate: Effect[..., Any] | Compensation | Stands | None = None,
     restores: bool = False,
+    forward: Effect[..., Any] | None = None,
     cancel: Callable[..., Any] | None = None,
     retry: contracts.Retry = _FIVE_IN_FIFTEEN_MINUTES,
     attempt_timeout: Duration | None = timedelta(minutes=1),
@@ -310,9 +328,11 @@ def effect(
         settle: how long the target may still work on bytes it has, and until a look-up sees the result.
         reference: the remote object's id: an attribute or key of the result, or a function of it.
         load: reads a missing result by its reference: `(call, reference) -> R`.
-        compensate: the effect `(call, *arguments, result or None, reference)` that makes this one acceptable, or
-            `Stands(why)` for one that is meant to stand.
-        restores: the compensation brings the former state back.
+        compensate: the effect `(call, *arguments, result or None, reference)` that makes this one acceptable, with
+            `Compensation(effect, ...)` for its terms, or `Stands(why)` for one that is meant to stand.
+        restores: the compensation brings the former state back; of a `Compensation` it is one of the terms.
+        forward: the effect that does the same another way, with the same arguments and result: for `run.forward`, and
+            for a person to choose, once this one has failed.
         cancel: asks the target to stop, `(call, *arguments, reference or None)`, when the run is cancelled while it may
             be at work on this; at most once for each owner. What it returns is kept as evidence, and proves nothing.
         retry: the budget and the pauses.
@@ -339,10 +359,6 @@ def effect(
         raise DeclarationError(
             f"on_unknown={on_unknown!r} is not known", hint='leave it out, or write on_unknown="hold"'
         )
-    if not isinstance(compensate, Effect | Stands | None):
-        raise DeclarationError(
-            f"compensate={compensate!r} is no effect", hint="name a function decorated with @effect, or Stands(why)"
-        )
     declared = Declared(
         name=name,
         version=version,
@@ -352,8 +368,8 @@ def effect(
         settle=settle,
         reference=reference,
         load=load,
-        compensate=compensate,
-        restores=restores,
+        compensate=_terms(compensate, restores=restores),
+        forward=forward,
         cancel=cancel,
         retry=retry,
         attempt_timeout=attempt_timeout,
@@ -376,6 +392,21 @@ def effect(
         return Effect(body, declared)
 
     return decorate  # type: ignore[return-value]  # the protocol's overloads say what a closure cannot
+
+
+def _terms(given: Effect[..., Any] | Compensation | Stands | None, *, restores: bool) -> Compensation | Stands | None:
+    """What was given as `compensate=`, with its terms spelled out."""
+    if isinstance(given, Effect):
+        return Compensation(given, restores=restores)
+    if isinstance(given, Compensation) and not isinstance(given.effect, Effect):
+        raise DeclarationError(f"{given.effect!r} is no effect", hint="name a function decorated with @effect")
+    if not isinstance(given, Compensation | Stands | None):
+        raise DeclarationError(
+            f"compensate={given!r} is no effect", hint="name a function decorated with @effect, or Stands(why)"
+        )
+    if restores:
+        raise DeclarationError("restores= stands beside no plain effect", hint="say it in Compensation(restores=True)")
+    return given
 
 
 @in_parentheses

@@ -13,6 +13,7 @@ from fencepost.core import contract as contracts
 from fencepost.core.duration import microseconds
 
 if TYPE_CHECKING:
+    from fencepost.effects.compensation import Compensation
     from fencepost.effects.declare import Duration, Effect
     from fencepost.effects.policy import Policy
     from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
@@ -30,8 +31,8 @@ class Declared:
     settle: Duration | None
     reference: str | Callable[[Any], Any] | None
     load: Callable[..., Any] | None
-    compensate: Effect[..., Any] | Stands | None
-    restores: bool
+    compensate: Compensation | Stands | None
+    forward: Effect[..., Any] | None
     cancel: Callable[..., Any] | None
     retry: contracts.Retry
     attempt_timeout: Duration | None
@@ -84,7 +85,8 @@ class Declared:
     def _compensation(self) -> contracts.CompensationPromise | None:
         if self.compensate is None:
             return None
-        return contracts.CompensationPromise(self.compensate.name, restores=self.restores)
+        restores = getattr(self.compensate, "restores", False)
+        return contracts.CompensationPromise(self.compensate.name, restores=restores)
 
 
 def _given(duration: Duration | None, what: str) -> int | None:

@@ -6,11 +6,12 @@ A verb that is offered is not refused, unless the run has moved in between. What
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fencepost.core.approval import digest_waited_for
 from fencepost.core.errors import HistoryMismatch
-from fencepost.core.records import History, Operation, Run
+from fencepost.core.position import CHOSEN, plain
+from fencepost.core.records import History, Operation, Run, Step
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState
 from fencepost.core.transitions import RUN, RunEvent
 
@@ -57,6 +58,27 @@ def _retry(history: History) -> bool:
     return history.run.state is RunState.HELD and _any(history, OperationState.FAILED)
 
 
+def _forward(history: History) -> bool:
+    hold = json.loads(history.run.hold or "{}")
+    found = (one for one in history.operations if (one.step, one.item) == (hold.get("step"), hold.get("item")))
+    return bool(hold.get("forward")) and any(no_other_way(one, history.steps) is None for one in found)
+
+
+def no_other_way(operation: Operation, steps: Iterable[Step]) -> str | None:
+    """Why an effect may not be done another way; None: it may, if it declares one."""
+    if operation.conflict or operation.state is not OperationState.FAILED:
+        known = "contradicts itself" if operation.conflict else f"is {operation.state}"
+        return f"{operation.position} {known}, and only what is proved not to have happened is done another way"
+    if operation.compensates is not None or plain(operation.step) != operation.step:
+        return f"{operation.position} is no effect of the workflow's own"
+    for step in steps:
+        if step.kind == "compensate":
+            return "the run has begun to go back, and does not go forward as well"
+        if step.kind == "forward" and step.position == f"{CHOSEN}{operation.position}":
+            return f"another way was chosen for {operation.position} already"
+    return None
+
+
 def _signal(history: History) -> bool:
     return _waits(history, for_approval=False)
 
@@ -86,9 +108,9 @@ def _compensate(history: History) -> bool:
 
 
 def leaves_something(history: History) -> bool:
-    """Whether an effect of the run, or a child that may have had some, stands."""
+    """Whether an effect of the run, or an earlier turn or a child of it that may have had some, stands."""
     effects = any(one.state is OperationState.SUCCEEDED and one.compensates is None for one in history.operations)
-    return effects or any(child.parent_step is not None for child in history.children)
+    return effects or history.run.turn > 0 or any(child.parent_step is not None for child in history.children)
 
 
 def may_be_compensated(history: History) -> bool:
@@ -113,6 +135,7 @@ VERBS: dict[str, Callable[[History], bool]] = {
     "reconcile": _reconcile,
     "resume": _resume,
     "retry": _retry,
+    "forward": _forward,
     "approve": _approve,
     "signal": _signal,
     "cancel": _cancel,

@@ -164,7 +164,7 @@ async def in_the_way(execution: Execution, ask: StepAsk) -> Later | None:
     contract = bound.effect.contract
     if (known is not None and known.state not in _NOT_BEGUN) or contract.repeatable or contract.independent:
         return None
-    unknown = await unknown_below(execution)
+    unknown = await unknown_below(execution, execution.history.run.no)
     if unknown is None:
         return None
     return Later(until=execution.host.now() + LOOK_AGAIN, why=f"{unknown} is unknown")
@@ -173,21 +173,22 @@ async def in_the_way(execution: Execution, ask: StepAsk) -> Later | None:
 _NOT_BEGUN = (OperationState.RESERVED, OperationState.CANCELLED)
 
 
-async def unknown_below(execution: Execution) -> str | None:
-    """An operation that is unknown in an attached child, or in one of its own."""
-    found = await asyncio.to_thread(execution.host.store.unknown_below, execution.history.run.no)
+async def unknown_below(execution: Execution, run: int) -> str | None:
+    """An operation that is unknown in a child attached to this turn of the run, or in one of its own."""
+    found = await asyncio.to_thread(execution.host.store.unknown_below, run)
     return found[0] if found else None
 
 
-async def compensate_child(execution: Execution, child: Run, ask: CompensateAsk) -> str | Later | None:
-    """Have a child that has ended compensated, by the verb that a person has.
+async def compensate_child(execution: Execution, child: Run, ask: CompensateAsk, *, within: int) -> str | Later | None:
+    """Have a child that has ended compensated, by the verb that a person has and under the roles of whoever asks.
 
-    Returns what became of it, `Later` while it is at work, or None where nothing of it stands.
+    Returns what became of it, `Later` (to look again `within` that time) while it is at work, or None where nothing of
+    it stands.
     """
     host, parent = execution.host, execution.history.run
     tag = f"run {parent.id} at {ask.position}"
     history = await asyncio.to_thread(host.store.load, child.no)
-    later = Later(until=host.now() + COMPENSATED_WITHIN, why=f"child run {child.id} is compensated")
+    later = Later(until=host.now() + within, why=f"child run {child.id} is compensated")
     if history.run.ended_at is None:
         return later
     if _was_compensated_by(history, tag):
@@ -197,7 +198,9 @@ async def compensate_child(execution: Execution, child: Run, ask: CompensateAsk)
     if not leaves_something(history):
         return None
     try:
-        await asyncio.to_thread(verbs.compensate, host, history.run, by=tag, reason=ask.reason or "its parent is")
+        await asyncio.to_thread(
+            verbs.compensate, host, history.run, by=tag, reason=ask.reason or "its parent is", roles=ask.roles
+        )
     except Misuse:
         return "not settled"
     host.wake()

@@ -17,7 +17,7 @@ from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.core.transitions import RUN, RunEvent
 from fencepost.effects.perform import Stopped
 from fencepost.runtime.blame import failure_text
-from fencepost.runtime.leftovers import lead_leftover
+from fencepost.runtime.leftovers import effect_named, lead_leftover
 from fencepost.runtime.run import ContinueAs
 from fencepost.store.api import Answer
 from fencepost.store.moves import MoveRun, NextTurn
@@ -160,11 +160,17 @@ def lead_run(
 
 
 def hold_text(execution: Execution, stopped: Stopped) -> str:
-    """What a person must know of a hold, as JSON: reason, step, item, key, reference, attempts, last error."""
+    """What a person must know of a hold, as JSON: reason, step, item, key, reference, attempts, last error.
+
+    With `forward`, the name of the effect that does the same another way, where the held one declares one.
+    """
     operation = execution.operations.get(execution.stopped_at)
     held: dict[str, object] = {"reason": stopped.reason, "step": execution.stopped_at, "detail": stopped.detail}
     if operation is not None:
         held |= _of(operation)
+        effect = effect_named(execution, operation.effect)
+        if effect is not None and effect.declared.forward is not None:
+            held["forward"] = effect.declared.forward.name
     return canonical(held)
 
 

@@ -1,34 +1,33 @@
-"""Makes a run's effects acceptable again, the last completed first, each by an operation of its own.
+"""Makes a run's effects acceptable again, each by an operation of its own: what rests on others first.
 
-What is unknown is settled before anything is compensated. Every compensation has its own key, contract and budget,
-its inputs come from the ledger, and one that fails stays visible in the report while independent ones go on. The order
-and the name of the result are decided in `core.compensation`.
+What is unknown is settled before anything is compensated, the step that failed included. Every compensation has its
+own key, contract and budget, its inputs come from the ledger, and one that fails stays visible in the report: what it
+rests on is held back, everything else goes on. The turns that a run has had before are compensated behind its last one,
+under rows of the last one. A workflow, a person and a declared policy all come here; `undoing` compensates one effect.
+The order and the name of the result are decided in `core.compensation`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from fencepost.core.asks import CompensateAsk
-from fencepost.core.compensation import AttachedChild, may_begin_in, order, to_settle_first
-from fencepost.core.errors import ErrorRecord
-from fencepost.core.position import effect_position
-from fencepost.core.records import Operation
-from fencepost.core.recovery import in_the_way
-from fencepost.core.states import OperationState, RunState
+from fencepost.core.asks import CompensateAsk, Raised
+from fencepost.core.compensation import AttachedChild, foundations, order, to_settle_first
+from fencepost.core.errors import CompensationIncomplete
+from fencepost.core.records import History, Run, Step
+from fencepost.core.recovery import HoldReason
+from fencepost.core.states import RunState
 from fencepost.core.transitions import RunEvent
-from fencepost.effects.declare import Bound, Effect
-from fencepost.effects.entry import Entry
 from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded
-from fencepost.effects.promises import Stands
-from fencepost.runtime.children import COMPENSATED_WITHIN, compensate_child, unknown_below
+from fencepost.runtime.blame import failure_text
+from fencepost.runtime.children import COMPENSATED_WITHIN, LOOK_AGAIN, compensate_child
 from fencepost.runtime.closing import lead_run
-from fencepost.runtime.intent import new_operation
-from fencepost.runtime.leftovers import effect_named, lead_leftover, nobody
-from fencepost.runtime.performing import rest
+from fencepost.runtime.leftovers import lead_leftover
+from fencepost.runtime.replay import ON_FAILURE
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
-from fencepost.runtime.workflow import COMPENSATION
+from fencepost.runtime.undoing import Standing, holds_back, undo
 
 if TYPE_CHECKING:
     from fencepost.runtime.execution import Execution
@@ -39,52 +38,43 @@ async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
     begun = await _begin(execution, ask)
     if begun is not None:
         return begun
-    unsettled = await _settle_first(execution)
+    past = await asyncio.to_thread(_earlier_turns, execution)
+    unsettled = await _settle_first(execution) or _disputed(past)
     if unsettled is not None:
         return unsettled
     effects: list[CompensatedEffect] = []
-    children = await asyncio.to_thread(_attached, execution)
-    if any(child.run.ended_at is None for child in children):
-        return Later(until=execution.host.now() + COMPENSATED_WITHIN, why="a child has not ended")
-    for one in order(execution.operations.values(), children):
-        outcome = await (
-            _compensate_attached(execution, one, ask)
-            if isinstance(one, AttachedChild)
-            else _compensate_one(execution, one)
-        )
-        if outcome is None:
-            continue
-        if not isinstance(outcome, CompensatedEffect):
-            return outcome
-        effects.append(outcome)
+    for one in await asyncio.to_thread(_turns, execution, past):
+        stopped = await one.compensate(execution, ask, effects)
+        if stopped is not None:
+            return stopped
     report = CompensationReport(ask.reason, tuple(effects))
     execution.report = report
     now = execution.host.store.now()
     text = report.as_text()
-    number = None if execution.by_person else execution.delivered + 1
-    execution.positions.finish(ask.position, text, number, now)
+    is_answer = not execution.by_person and ask.position != ON_FAILURE
+    execution.positions.finish(ask.position, text, execution.delivered + 1 if is_answer else None, now)
     return Concluded(execution.positions.flush(), [], now, text)
 
 
-def _attached(execution: Execution) -> list[AttachedChild]:
-    """The children that the run has waited for, as they stand now."""
-    steps = execution.positions.steps
-    if not any(step.kind == "child" for step in steps.values()):
-        return []
-    found = execution.host.store.children(execution.history.run.no)
-    return [
-        AttachedChild(child.parent_step, child, steps[child.parent_step].delivered)
-        for child in found
-        if child.parent_step is not None
-    ]
+async def compensate_as_declared(execution: Execution) -> None:
+    """Compensate a run of a workflow that declares it (`on_failure`), if its code has raised; else do nothing.
+
+    A compensation that its code has asked for itself is not done once more.
+    """
+    ending = execution.driver.ending
+    if (
+        not isinstance(ending, Raised)
+        or isinstance(ending.error, CompensationIncomplete)
+        or execution.report is not None
+        or execution.state not in (RunState.RUNNING, RunState.COMPENSATING)
+        or execution.is_over()
+    ):
+        return
+    reason = f"its code raised: {failure_text(ending.error)}"
+    execution.note(ON_FAILURE, await compensate(execution, CompensateAsk(ON_FAILURE, reason)))
 
 
-async def _compensate_attached(
-    execution: Execution, child: AttachedChild, ask: CompensateAsk
-) -> CompensatedEffect | Conclusion | None:
-    """What became of a child's effects, which it compensates itself; None where it has none."""
-    outcome = await compensate_child(execution, child.run, ask)
-    return CompensatedEffect(child.position, outcome, child.run.id) if isinstance(outcome, str) else outcome
+# -- what must be so before -------------------------------------------------------------------------------------------
 
 
 async def _begin(execution: Execution, ask: CompensateAsk) -> Superseded | None:
@@ -113,84 +103,82 @@ async def _settle_first(execution: Execution) -> Conclusion | None:
     return None
 
 
-async def _compensate_one(execution: Execution, operation: Operation) -> CompensatedEffect | Conclusion:
-    """What became of one effect, or the conclusion that stops the compensation for now."""
-    effect = effect_named(execution, operation.effect)
-    declared = effect.declared.compensate if effect is not None else None
-    if isinstance(declared, Stands):
-        return CompensatedEffect(operation.position, "stands as declared", operation.reference)
-    if effect is None or declared is None:
-        return CompensatedEffect(operation.position, "no compensation", operation.reference)
-    position = effect_position(COMPENSATION + operation.step, operation.item)
-    known = execution.operations.get(position)
-    if known is None or known.state not in (OperationState.SUCCEEDED, OperationState.FAILED):
-        if known is None and (waits := await _may_not_begin(execution, operation, effect, declared)):
-            return waits
-        conclusion = await _lead(execution, operation, effect, declared, known)
-        if isinstance(conclusion, Later | Superseded):
-            return conclusion
-        execution.moves += conclusion.moves
-        if isinstance(conclusion, Stopped):
-            execution.moves += conclusion.with_hold  # the run is not held: the report shows that it failed
-        execution.observations += conclusion.observations
-        known = execution.operations[position]
-        if isinstance(conclusion, Stopped) and known.state not in (OperationState.SUCCEEDED, OperationState.FAILED):
-            if known.state is OperationState.UNKNOWN:
-                # Law 3: while this one is unknown no other compensation begins, and only a person can settle it.
-                return Stopped(reason=conclusion.reason, detail=conclusion.detail, at=position)
-            return CompensatedEffect(operation.position, "not settled", operation.reference, conclusion.reason)
-    if known.state is OperationState.SUCCEEDED:
-        return CompensatedEffect(
-            operation.position, "restored" if effect.declared.restores else "compensated", operation.reference
-        )
-    return CompensatedEffect(operation.position, "failed", operation.reference, _message(known))
+def _disputed(past: Iterable[History]) -> Stopped | None:
+    """An effect of an earlier turn that contradicts itself; nothing else of it can be unsettled."""
+    for history in past:
+        for operation in to_settle_first(history.operations):
+            standing = Standing(operation, history.run.turn)
+            detail = f"settle it with --conflict --turn {history.run.turn}, then resume the run"
+            return Stopped(reason=HoldReason.CONFLICT.value, detail=detail, at=standing.place)
+    return None
 
 
-async def _may_not_begin(
-    execution: Execution, operation: Operation, effect: Effect[..., Any], undo: Effect[..., Any]
-) -> CompensatedEffect | Later | None:
-    """Why this compensation may not begin: another operation is unknown, or an old request may still land after it."""
-    unknown = in_the_way((entry.operation for entry in execution.open.values()), undo.contract)
-    below = await unknown_below(execution) if execution.history.children else None
-    if unknown or below:
-        which = unknown[0].position if unknown else below
-        return CompensatedEffect(operation.position, "not settled", operation.reference, f"{which} is unknown")
-    moment = execution.host.moment(execution.owned_since, operation.scope)
-    until = execution.host.store.now() + may_begin_in(operation, effect.contract, moment)
-    if await rest(execution, until):
+def _earlier_turns(execution: Execution) -> list[History]:
+    """The turns of before in which something was sent or a child was started, the last one first."""
+    run, store = execution.history.run, execution.host.store
+    return store.load_all(store.turns_with_effects(run)) if run.turn else []
+
+
+# -- turn by turn -----------------------------------------------------------------------------------------------------
+
+
+class _Turn:
+    """What stands of one turn of the run; `number` is None for the turn that is at work."""
+
+    def __init__(self, history: History, steps: Iterable[Step], number: int | None, children: Iterable[Run]) -> None:
+        self._number = number
+        self._operations = history.operations
+        delivered = {step.position: step.delivered for step in steps if step.kind == "child"}
+        self._children = [
+            AttachedChild(child.parent_step, child, delivered.get(child.parent_step))
+            for child in children
+            if child.parent_step is not None
+        ]
+
+    async def compensate(
+        self, execution: Execution, ask: CompensateAsk, effects: list[CompensatedEffect]
+    ) -> Conclusion | None:
+        """Compensate what stands of it and append what became of each; or what stops the compensation for now."""
+        if any(child.run.ended_at is None for child in self._children):
+            return Later(until=execution.host.now() + self._within, why="a child has not ended")
+        in_order = order(self._operations, self._children)
+        rests_on = foundations(self._operations)
+        held: dict[str, str] = {}
+        for one in in_order:
+            if isinstance(one, AttachedChild):
+                outcome = await self._compensate_child(execution, one, ask)
+            else:
+                standing = Standing(one, self._number)
+                outcome = await undo(execution, standing, ask, held_by=held.get(one.position))
+            if outcome is None:
+                continue
+            if not isinstance(outcome, CompensatedEffect):
+                return outcome
+            effects.append(outcome)
+            if one.position in held or holds_back(execution, one, outcome):
+                held.update((below, outcome.effect) for below in rests_on.get(one.position, ()) if below not in held)
         return None
-    return Later(until=until, why="an old request of the effect may still land")
+
+    async def _compensate_child(
+        self, execution: Execution, child: AttachedChild, ask: CompensateAsk
+    ) -> CompensatedEffect | Conclusion | None:
+        """What became of a child's effects, which it compensates itself; None where it has none."""
+        outcome = await compensate_child(execution, child.run, ask, within=self._within)
+        return CompensatedEffect(child.position, outcome, child.run.id) if isinstance(outcome, str) else outcome
+
+    @property
+    def _within(self) -> int:
+        """How soon to look again for a child: its end wakes the turn that has started it, and no later one."""
+        return COMPENSATED_WITHIN if self._number is None else LOOK_AGAIN
 
 
-async def _lead(
-    execution: Execution,
-    operation: Operation,
-    effect: Effect[..., Any],
-    undo: Effect[..., Any],
-    known: Operation | None,
-) -> Conclusion:
-    """Lead the compensating operation; its arguments are the effect's own, its result and its reference."""
-    args, kwargs = effect.arguments.decode(operation.request)
-    result = None if operation.result is None else effect.results.decode(operation.result)
-    bound: Bound[Any] = Bound(undo, (*args, *kwargs.values(), result, operation.reference), {})
-    bound.performed = True
-    if known is None:
-        run = execution.history.run
-        entry = new_operation(
-            run,
-            bound,
-            step=COMPENSATION + operation.step,
-            item=operation.item,
-            scope=execution.host.scope_of(undo),
-            owner=execution.owner,
-        )
-        entry.operation.compensates = operation.position
-        execution.operations[entry.operation.position] = entry.operation
-    else:
-        bound.args, bound.kwargs = undo.arguments.decode(known.request)
-        entry = Entry(known, undo.contract, execution.owner)
-    return await execution.lead(entry, bound, nobody, new=known is None)
-
-
-def _message(operation: Operation) -> str:
-    return "" if operation.error is None else ErrorRecord.from_text(operation.error).message
+def _turns(execution: Execution, past: Iterable[History]) -> list[_Turn]:
+    """The run's turns that left something, as they stand now, the last one first."""
+    history, steps = execution.history, execution.positions.steps.values()
+    history = History(history.run, operations=list(execution.operations.values()))
+    has_children = any(step.kind == "child" for step in steps)
+    children = execution.host.store.children(history.run.no) if has_children else []
+    return [
+        _Turn(history, steps, None, children),
+        *(_Turn(one, one.steps, one.run.turn, one.children) for one in past),
+    ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.core.contract import Contract, Retry
 from fencepost.core.duration import spelled
 from fencepost.core.guarantee import Rung, blanks, guarantee, ladder
+from fencepost.effects.compensation import Compensation
 from fencepost.effects.culprit import name_of
 from fencepost.effects.declare import Effect, Step
 from fencepost.effects.layers import stack_of
@@ -22,6 +23,7 @@ from fencepost.effects.promises import Stands
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
+    from fencepost.runtime.workflow import Workflow
 
 HEADINGS: dict[str, str] = {
     "step": "step",
@@ -36,6 +38,7 @@ HEADINGS: dict[str, str] = {
     "reference": "reference",
     "compensation": "compensation",
     "cancel": "on cancel",
+    "forward": "another way",
     "retryable_errors": "retryable errors",
     "retry_owner": "retry owner",
     "sends": "sends at most",
@@ -71,6 +74,7 @@ class RecoveryRow:
     reference: str
     compensation: str
     cancel: str
+    forward: str
     retryable_errors: str
     retry_owner: str
     sends: str
@@ -88,7 +92,7 @@ def recovery_table(app: App) -> list[RecoveryRow]:
     used: dict[int, tuple[Step[..., Any], list[str]]] = {}
     for declared in app.workflows.values():
         for step in declared.steps:
-            used.setdefault(id(step), (step, []))[1].append(f"{declared.name} {declared.version}")
+            used.setdefault(id(step), (step, []))[1].append(_named(declared))
     undoes = _compensated(step for step, _ in used.values())
     rows = [
         _effect_row(app, step, tuple(names), undoes.get(id(step), []))
@@ -97,6 +101,12 @@ def recovery_table(app: App) -> list[RecoveryRow]:
         for step, names in used.values()
     ]
     return _strictly(app, rows) if app.strict else rows
+
+
+def _named(declared: Workflow[..., Any]) -> str:
+    """A workflow with its version, and what it declares for its effects if its code raises."""
+    back = ", compensates on failure" if declared.on_failure == "compensate" else ""
+    return f"{declared.name} {declared.version}{back}"
 
 
 def _strictly(app: App, rows: list[RecoveryRow]) -> list[RecoveryRow]:
@@ -112,8 +122,8 @@ def _compensated(steps: Iterator[Step[..., Any]]) -> dict[int, list[str]]:
     """Which effects each compensating effect is declared for."""
     found: dict[int, list[str]] = {}
     for step in steps:
-        if isinstance(step, Effect) and isinstance(step.declared.compensate, Effect):
-            found.setdefault(id(step.declared.compensate), []).append(step.name)
+        if isinstance(step, Effect) and isinstance(step.declared.compensate, Compensation):
+            found.setdefault(id(step.declared.compensate.effect), []).append(step.name)
     return found
 
 
@@ -138,6 +148,7 @@ def _effect_row(app: App, effect: Effect[..., Any], workflows: tuple[str, ...], 
         reference=contract.reference or (BLANK if contract.financial else "none"),
         compensation=_compensation(effect),
         cancel=_cancel(effect),
+        forward=_forward(effect),
         retryable_errors=_retryable(contract),
         retry_owner="Fencepost; call.http repeats nothing by itself",
         sends=_sends(effect, app.clients),
@@ -222,13 +233,17 @@ def _compensation(effect: Effect[..., Any]) -> str:
         return f"none: the effect stands by declaration ({declared.why})"
     if declared is None:
         return BLANK if contract.financial else "none: the effect stands, and a compensated run says so"
-    rungs = ladder(declared.contract)
+    undo = declared.effect
+    rungs = ladder(undo.contract)
     again = f"{rungs[0]}, under a key of its own" if rungs else BLANK
+    policies = [getattr(policy, "__name__", "a policy") for policy in (undo.declared.policy, declared.policy) if policy]
+    asked = f"asked first: {', '.join(policies)}; " if policies else ""
+    held = "what it was done after is held back and the others go on" if declared.on_failure == "hold" else "all go on"
     return (
-        f"{declared.name}; started by the workflow or an operator; run again: {again}; "
-        f"{'restores the former state; ' if effect.declared.restores else ''}"
+        f"{declared.name}; started by {declared.starters}; run again: {again}; budget: {_budget(undo.contract.retry)}; "
+        f"{asked}{'restores the former state; ' if declared.restores else ''}"
         "evidence kept: its own attempts, replies and reference; "
-        "if it fails: shown as such, the other compensations go on, and the run never ends clean"
+        f"if it fails: shown as such, {held}, and the run never ends clean"
     )
 
 
@@ -238,6 +253,13 @@ def _cancel(effect: Effect[..., Any]) -> str:
         return "the body is told; the target is not"
     name = getattr(cancel, "__name__", type(cancel).__name__)
     return f"{name} asks the target, once for each owner; its answer is evidence and no proof"
+
+
+def _forward(effect: Effect[..., Any]) -> str:
+    other = effect.declared.forward
+    if other is None:
+        return "none"
+    return f"{other.name}, once this one is proved not to have happened; chosen by the workflow or an operator"
 
 
 def _retryable(contract: Contract) -> str:
@@ -284,6 +306,7 @@ def _plain_row(step: Step[..., Any], workflows: tuple[str, ...]) -> RecoveryRow:
         reference="not needed",
         compensation="not needed",
         cancel="the body is cancelled, its answer is nobody's",
+        forward="none",
         retryable_errors="Transient, RateLimited, Unresolved, connection errors"
         + ("; a malformed answer, within its own budget" if model else ""),
         retry_owner="Fencepost",

@@ -101,6 +101,17 @@ def operation_in(history: History, step: str, item: str | None) -> Operation:
     return found
 
 
+def in_turn(store: Store, run: Run, turn: int) -> Run:
+    """That turn of a run. Raises `Misuse` where it has had no such turn."""
+    found = run if turn == run.turn else store.turn(run.namespace, run.id, turn)
+    if found is None:
+        raise Misuse(
+            f"the run has no turn {turn}", hint=f"it has turns 0 to {run.turn}; leave it out for the last one",
+            ids={"run": run.id},
+        )  # fmt: skip
+    return found
+
+
 def effect_of(app: Desk, operation: Operation) -> Effect[..., Any]:
     """The declared effect of an operation, found among the app's workflows."""
     for declared in app.workflows.values():

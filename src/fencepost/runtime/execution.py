@@ -36,11 +36,11 @@ from fencepost.effects.deliberate import work_out
 from fencepost.effects.entry import Entry
 from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded, perform
 from fencepost.effects.ports import Delivery
-from fencepost.runtime import children
+from fencepost.runtime import children, forward
 from fencepost.runtime.alarms import Alarms
 from fencepost.runtime.blocked import Blocked
 from fencepost.runtime.closing import close
-from fencepost.runtime.compensating import compensate
+from fencepost.runtime.compensating import compensate, compensate_as_declared
 from fencepost.runtime.fate import Fate
 from fencepost.runtime.guard import Driving
 from fencepost.runtime.intent import intended, supposed_lost
@@ -48,7 +48,7 @@ from fencepost.runtime.lanes import Lanes
 from fencepost.runtime.leftovers import contract_of, lead_leftover
 from fencepost.runtime.performing import REST, Hands
 from fencepost.runtime.recording import Recording
-from fencepost.runtime.replay import OPERATORS, compensated, taken_back, wanted_by_person
+from fencepost.runtime.replay import OPERATORS, chosen, compensated, taken_back, wanted_by_person
 from fencepost.runtime.report import CompensationReport
 from fencepost.store.api import Answer
 from fencepost.store.moves import Move, NextTurn
@@ -90,6 +90,8 @@ class Execution(Recording):
         self.changed = False
         """A person or another process changed the run: what is in flight ends, then it is loaded again."""
         self._taken_back = taken_back(history)
+        self._chosen = chosen(history)
+        """Positions of the effects that failed, and for which a person has chosen another way."""
         self._alarms = Alarms(host.now)
         self._led: set[str] = set()
         """Positions of the effects that a lane is leading right now."""
@@ -137,6 +139,8 @@ class Execution(Recording):
             await self._lane(self._unblocked())
         if self._lanes.broken is not None:
             raise self._lanes.broken
+        if self.workflow.on_failure == "compensate":
+            await compensate_as_declared(self)
         self._is_leaving = True
         self._alarms.silence()
         if self.refused is None:
@@ -285,8 +289,10 @@ class Execution(Recording):
         if self.positions.attached and await self._is_in_the_way_below(ask):
             return None
         try:
+            if ask.position in self._chosen:
+                return self.conclude(ask, await forward.lead(self, ask, bound))
             entry, refusal = intended(self, ask, bound)
-            conclusion = refusal or await self.lead(entry, bound, self._number_for, new=entry.is_new)
+            conclusion = refusal or await self.lead(entry, bound, self.number_for, new=entry.is_new)
         except StoreUnavailable:
             raise  # our own ledger is no reason to ask a person
         except FencepostError as error:
@@ -332,12 +338,12 @@ class Execution(Recording):
             self.moves += self.positions.flush()
         run = self.history.run
         needs = work_out(
-            step, bound, ask.position, run.no, self.owner, self.host, lambda: self._number_for(ask.position),
+            step, bound, ask.position, run.no, self.owner, self.host, lambda: self.number_for(ask.position),
             principal=run.principal, steps=self.positions.steps,
         )  # fmt: skip
         return self.conclude(ask, await self._hands.lead(needs, bound))
 
-    def _number_for(self, position: str) -> int | None:
+    def number_for(self, position: str) -> int | None:
         """The place in the order of deliveries that an answer at this position gets now."""
         return None if position in self._withdrawn else self.delivered + 1
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fencepost.core.errors import ErrorRecord, HistoryMismatch, Permanent
+from fencepost.core.errors import ErrorRecord, HistoryMismatch, Misuse, Permanent
 from fencepost.core.identity import KEY_SCHEME, operation_key
+from fencepost.core.position import FORWARD, effect_position, plain
 from fencepost.core.records import Operation, Run
 from fencepost.core.refusal import PIN
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState
@@ -18,7 +19,9 @@ from fencepost.effects.declare import Bound
 from fencepost.effects.entry import ApprovedEntry, Entry, Result
 from fencepost.effects.perform import Concluded
 from fencepost.effects.policy import ask as ask_policy
+from fencepost.runtime.applicable import no_other_way
 from fencepost.runtime.permitting import require_same_terms
+from fencepost.runtime.resting import keep
 
 if TYPE_CHECKING:
     from fencepost.core.asks import StepAsk
@@ -58,9 +61,33 @@ def intended(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> tuple[Ent
     operation = execution.operations.get(ask.position)
     if operation is not None:
         return known_entry(execution, bound, operation), None
+    if ask.name.startswith(FORWARD):
+        bound.after = _failed(execution, ask).after
     entry = new_entry(execution, ask, bound)
     execution.operations[ask.position] = entry.operation
+    if bound.after:
+        execution.observations += keep(entry, bound, execution.host.now())
     return entry, refused_by_policy(execution, entry, bound)
+
+
+def _failed(execution: Execution, ask: StepAsk) -> Operation:
+    """The effect that failed, and that the workflow asks for another way.
+
+    Raises:
+        Misuse: it is not proved to have failed, or the run goes back; nothing of it is sent.
+    """
+    position = effect_position(plain(ask.name), ask.item)
+    failed = execution.operations.get(position)
+    if failed is None:
+        why: str | None = f"{position} was not tried before"
+    else:
+        why = no_other_way(failed, execution.positions.steps.values())
+    if failed is None or why is not None:
+        raise Misuse(
+            f"no other way: {why}", hint="write run.forward(...) where run.do(...) of the same call raised StepFailed",
+            ids={"run": execution.history.run.id, "step": position},
+        )  # fmt: skip
+    return failed
 
 
 def known_entry(execution: Execution, bound: Bound[Any], operation: Operation) -> Entry:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.errors import Misuse
@@ -17,6 +17,8 @@ from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.runtime import migrating, verbs
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
+from fencepost.runtime.deeds import in_turn
+from fencepost.runtime.going_back import A_PERSON
 from fencepost.runtime.rehearsal import Rehearsal
 from fencepost.runtime.signalling import audit_what_ends_have_refused
 from fencepost.store.api import AuditFilter
@@ -116,14 +118,16 @@ class Operators(ABC):
         reference: str | None = None,
         override: bool = False,
         version: int | None = None,
+        turn: int | None = None,
     ) -> Run:
         """Say that what contradicted itself was put right at the target; arguments as `settle`.
 
-        `happened`: the effect stands there, once; otherwise nothing of it does.
+        `happened`: the effect stands there, once; otherwise nothing of it does. `turn`: of a run that has continued,
+        whose effect it is; the last turn's by default.
         """
         return await self._verb(
             verbs.settle_conflict, run_id, step=step, item=item, happened=happened, by=by, reason=reason, result=result,
-            reference=reference, override=override, version=version,
+            reference=reference, override=override, version=version, turn=turn,
         )  # fmt: skip
 
     async def reconcile(
@@ -136,9 +140,23 @@ class Operators(ABC):
         """
         return await self._verb(verbs.reconcile, run_id, step=step, item=item, by=by, reason=reason, version=version)
 
-    async def compensate(self, run_id: str, *, by: str, reason: str, version: int | None = None) -> Run:
-        """Compensate the effects of a run that is held, failed or ended; see `cancel`."""
-        return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version)
+    async def compensate(
+        self, run_id: str, *, by: str, reason: str, version: int | None = None, roles: Collection[str] = A_PERSON
+    ) -> Run:
+        """Compensate the effects of a run that is held, failed or ended; see `cancel`.
+
+        `roles` are those of whoever asks: an effect may say who may start its compensation.
+        """
+        return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version, roles=frozenset(roles))
+
+    async def forward(
+        self, run_id: str, step: str, *, by: str, reason: str, item: str | None = None, version: int | None = None
+    ) -> Run:
+        """Have the work of a step that failed done by the other way that its effect declares; see `cancel`.
+
+        Its run, held or failed, goes on with that answer. Refused once the run has begun to go back.
+        """
+        return await self._verb(verbs.forward, run_id, step=step, item=item, by=by, reason=reason, version=version)
 
     async def migrate(self, run_id: str, *, to: int, by: str, reason: str, version: int | None = None) -> Run:
         """Pin a run to another version of its workflow, if that code tells the same story so far; see `cancel`."""
@@ -159,8 +177,10 @@ class Operators(ABC):
         """
         return await self._verb(verbs.reopen, run_id, by=by, reason=reason, version=version)
 
-    async def _verb(self, verb: Callable[..., Run], run_id: str, **arguments: Any) -> Run:
+    async def _verb(self, verb: Callable[..., Run], run_id: str, *, turn: int | None = None, **arguments: Any) -> Run:
         run = await self._find(run_id)
+        if turn is not None:
+            run = await asyncio.to_thread(in_turn, self.store, run, turn)
         done = await asyncio.to_thread(verb, self, run, **arguments)
         if done.state in FINAL_RUN_STATES:
             await asyncio.to_thread(audit_what_ends_have_refused, self.store)

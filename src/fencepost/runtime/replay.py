@@ -9,9 +9,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.asks import CompensateAsk, Completion, Recorded
+from fencepost.core.compensation import OPERATOR
 from fencepost.core.driver import Driver
 from fencepost.core.errors import ErrorRecord
-from fencepost.core.records import History, Step
+from fencepost.core.position import CHOSEN, INSTEAD, effect_position
+from fencepost.core.records import History, Operation, Step
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, StepState
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.run import Run
@@ -41,15 +43,20 @@ OPERATORS = "operator:"
 AUTHORISE = "authorise:"
 """How positions begin at which a right was asked for when an approval was used: nor did these."""
 
+ON_FAILURE = "on failure:compensate"
+"""The position of the compensation that a workflow has declared for the case that its code raises: nor did this."""
+
+_NOT_ASKED_FOR = (OPERATORS, AUTHORISE, ON_FAILURE, CHOSEN)
+
 
 def recorded(history: History) -> dict[str, Recorded]:
     """What the ledger holds at each position that the workflow's code asked for."""
     found = {}
     for step in history.steps:
-        if step.kind not in ("cancel", "progress") and not step.position.startswith((OPERATORS, AUTHORISE)):
+        if step.kind not in ("cancel", "progress") and not step.position.startswith(_NOT_ASKED_FOR):
             found[step.position] = Recorded(step.kind, step.name, step.fingerprint, step.version, _is_final(step))
     for operation in history.operations:
-        if operation.compensates is None:
+        if operation.compensates is None and not operation.step.startswith(INSTEAD):
             final = operation.state in FINAL_OPERATION_STATES
             found[operation.position] = Recorded(
                 "effect", operation.step, operation.fingerprint, operation.contract_version, final
@@ -74,16 +81,30 @@ def completions(history: History) -> list[Completion]:
             payload = operation.result if operation.state is OperationState.SUCCEEDED else None
             error = None if payload is not None else _error(operation.error)
             at = operation.delivered_at or operation.changed_at
-            found.append((operation.delivered, Completion(operation.position, payload, error, at)))
+            found.append((operation.delivered, Completion(_answers_at(operation), payload, error, at)))
     found.sort(key=lambda one: one[0])
     return [completion for _, completion in found]
+
+
+def _answers_at(operation: Operation) -> str:
+    """Where the workflow has asked for it: what was chosen instead of another effect answers in its place."""
+    if not operation.step.startswith(INSTEAD):
+        return operation.position
+    return effect_position(operation.step.removeprefix(INSTEAD), operation.item)
+
+
+def chosen(history: History) -> set[str]:
+    """The positions of the effects for which a person has chosen another way."""
+    return {step.position.removeprefix(CHOSEN) for step in history.steps if step.kind == "forward"}
 
 
 def wanted_by_person(history: History) -> CompensateAsk | None:
     """The compensation that a person has started and that is not done: the workflow's code has no part in it."""
     for step in history.steps:
         if step.position.startswith(OPERATORS) and step.state is StepState.OPEN:
-            return CompensateAsk(step.position, str(json.loads(step.detail or "{}").get("why", "")))
+            detail = json.loads(step.detail or "{}")
+            roles = frozenset(detail.get("roles", (OPERATOR,)))
+            return CompensateAsk(step.position, str(detail.get("why", "")), roles=roles)
     return None
 
 

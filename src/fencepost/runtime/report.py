@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-from fencepost.core.compensation import Compensation, ending
-from fencepost.core.states import OperationState
+from fencepost.core.compensation import ending
 from fencepost.core.transitions import RunEvent
 
 DONE = ("compensated", "restored", "stands as declared")
@@ -20,14 +19,20 @@ DONE = ("compensated", "restored", "stands as declared")
 class CompensatedEffect:
     """One effect and what became of it.
 
-    `outcome` is "compensated", "restored", "stands as declared", "failed", "not settled"
-    or "no compensation".
+    `outcome` is "compensated", "restored" or "stands as declared"; or else "failed", "refused" (by its policy), "not
+    permitted" (to whoever started it), "held back" (something that rests on it still stands), "not settled" or "no
+    compensation": then it stands, and `error` says why. An effect of an earlier turn is called "turn 3 charge".
     """
 
     effect: str
     outcome: str
     reference: str | None = None
     error: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of it is left to do."""
+        return self.outcome in DONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +45,17 @@ class CompensationReport:
     @property
     def complete(self) -> bool:
         """Whether every effect was compensated."""
-        return all(one.outcome in DONE for one in self.effects)
+        return all(one.is_done for one in self.effects)
 
     @property
     def ending(self) -> RunEvent:
         """How a run with this report ends."""
-        state = {True: OperationState.SUCCEEDED, False: OperationState.FAILED}
-        return ending([Compensation(one.effect, state[one.outcome in DONE]) for one in self.effects])
+        return ending([one.is_done for one in self.effects])
 
     def summary(self) -> str:
         """One line for people."""
-        done = sum(one.outcome in DONE for one in self.effects)
-        rest = ", ".join(f"{one.effect} {one.outcome}" for one in self.effects if one.outcome not in DONE)
+        done = sum(one.is_done for one in self.effects)
+        rest = ", ".join(f"{one.effect} {one.outcome}" for one in self.effects if not one.is_done)
         return f"{done} of {len(self.effects)} effects compensated" + (f"; {rest}" if rest else "")
 
     def as_text(self) -> str:

@@ -6,7 +6,7 @@ performs it. `Run` is small on purpose: another engine can implement the same na
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -21,10 +21,12 @@ from fencepost.core.errors import (
     WaitExpired,
 )
 from fencepost.core.identity import check_name
+from fencepost.core.position import FORWARD
 from fencepost.core.schedule import instant_in
-from fencepost.effects.declare import Bound, Step
+from fencepost.effects.declare import Bound, Effect, Step
 from fencepost.effects.values import Door
 from fencepost.runtime.report import CompensationReport
+from fencepost.runtime.resting import RestsOn, named
 from fencepost.runtime.waiting import Granted, approved, wait_spec
 
 if TYPE_CHECKING:
@@ -78,12 +80,21 @@ class Run:
         """
         return instant_in(self.id)
 
-    def do(self, bound: Bound[R], *, item: str | None = None, approval: Approval | None = None) -> Awaitable[R]:
+    def do(
+        self,
+        bound: Bound[R],
+        *,
+        item: str | None = None,
+        approval: Approval | None = None,
+        after: Iterable[RestsOn] = (),
+    ) -> Awaitable[R]:
         """Perform a step and return its result.
 
         `item` tells repetitions of one effect apart (`item=line.id`): met again with the same item and parameters it
         returns the recorded result. `approval` is what `run.wait(name, Approval, allows=...)` returned for this very
-        effect, item and arguments: it is checked just before the effect is sent, and used by it.
+        effect, item and arguments: it is checked just before the effect is sent, and used by it. `after` names the
+        effects that this one rests on, `after=[reserve, (charge, line.id)]`: they are compensated only when this one
+        has been. It is kept with the effect, and changes nothing of when it is sent.
 
         Raises:
             StepFailed: the step failed for good, proved not to have happened.
@@ -97,9 +108,30 @@ class Run:
         step = bound.step
         if item is not None:
             item = check_name(item, what="item")
+        if after:
+            bound.after = named(bound, after)
         if approval is not None:
             return _approving(self._driver.do(step.kind, step.name, item, approved(bound, approval, self._granted)))
         return self._driver.do(step.kind, step.name, item, bound)
+
+    def forward(self, bound: Bound[R], *, item: str | None = None) -> Awaitable[R]:
+        """Do what a step that failed was to do by the other way that its effect declares (`forward=`).
+
+        `bound` and `item` are those of the `run.do` that has raised. The other effect has the same arguments and a key
+        of its own. To go back instead, write `await run.compensate(...)`: a run that goes back does not go forward too,
+        and is held if it tries to, as it is if the effect was not proved to have failed.
+
+        Raises:
+            StepFailed: the other way failed for good as well.
+        """
+        other = bound.step.declared.forward if isinstance(bound.step, Effect) else None
+        bound.performed = True
+        if other is None:
+            raise Misuse(f"{bound.step.name} declares no other way", hint="declare it: @effect(forward=...)")
+        call = Bound(other, bound.args, bound.kwargs)
+        call.performed = True
+        item = None if item is None else check_name(item, what="item")
+        return self._driver.do("effect", FORWARD + bound.step.name, item, call)
 
     def wait(
         self,
@@ -190,16 +222,20 @@ class Run:
         """Go on as a new turn, called with these arguments: `return run.continue_as(page + 1)`.
 
         The next turn begins with an empty history under the same run id, so that a run may go on for ever. Nothing is
-        carried over but the arguments and the signals that no wait has taken: what this turn has done stands, and is
-        compensated by this turn or not at all. It ends when everything of it is known and its children have ended.
+        carried over but the arguments and the signals that no wait has taken. What this turn has done stands, and is
+        compensated with the run, behind what the turns after it have done. It ends when everything of it is known and
+        its children have ended.
         """
         return ContinueAs(args, kwargs)  # type: ignore[return-value]  # as above
 
     def compensate(self, *, reason: str) -> Awaitable[CompensationReport]:
         """Make this run's effects acceptable, the last one first; returns the report.
 
+        What rests on others (`run.do(..., after=...)`) comes before them; those of earlier turns come last. What may
+        have happened is settled before anything else.
+
         Raises:
-            CompensationIncomplete: at least one compensation failed or could not be tried.
+            CompensationIncomplete: at least one compensation failed, was refused or could not be tried.
         """
         return _complete(self._driver.compensate(reason, CompensationReport.from_text))
 

@@ -28,17 +28,32 @@ from fencepost.core.records import (
     Step,
 )
 from fencepost.core.recovery import Moment, absence_is_proof, span_remaining
-from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome, RunState, StepState
+from fencepost.core.states import COMPENSATED, FINAL_OPERATION_STATES, OperationState, Outcome, RunState, StepState
 from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
 from fencepost.effects.deliberate import renewed
 from fencepost.effects.entry import Entry, Owner, Result
 from fencepost.runtime import audit
-from fencepost.runtime.applicable import lacks_result, may_be_cancelled, may_be_compensated, may_be_reconciled
+from fencepost.runtime.applicable import lacks_result, may_be_cancelled, may_be_reconciled
 from fencepost.runtime.blame import blamed
 from fencepost.runtime.deeds import Deed, Desk, after_moves, effect_of, entry_of, operation_in, perform
+from fencepost.runtime.forward import forward
+from fencepost.runtime.going_back import compensate
 from fencepost.runtime.moves import ask_to_cancel, disown, does_not_apply, go_on, move_run
-from fencepost.runtime.replay import OPERATORS
-from fencepost.store.moves import Move, MoveRun, MoveStep, Observe, OpenStep
+from fencepost.runtime.replay import chosen
+from fencepost.store.moves import Move, MoveRun, MoveStep, Observe
+
+__all__ = [
+    "cancel",
+    "compensate",
+    "forward",
+    "reconcile",
+    "reopen",
+    "resume",
+    "retry",
+    "settle",
+    "settle_conflict",
+    "terminate",
+]
 
 # -- the verbs ------------------------------------------------------------------------------------------------------
 
@@ -124,6 +139,8 @@ def retry(
         operation = operation_in(history, step, item)
         if operation.state is not OperationState.FAILED:
             raise VerbRefused(f"{operation.position} is {operation.state}, not failed", ids={"run": run.id})
+        if operation.position in chosen(history):
+            raise VerbRefused(f"another way was chosen for {operation.position}", ids={"run": run.id})
         entry = entry_of(app, history, operation)
         operation.budget_from = now
         return Deed([entry.move(OperationEvent.RETRY, now), go_on(history.run, now)], [])
@@ -263,13 +280,21 @@ def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
     """Let a run that has ended go on from where it ended: what is recorded is replayed, and nothing is asked again.
 
     It is the only way in which one that was terminated, was cancelled or has succeeded moves again, short of being
-    compensated. One that was being cancelled goes on cancelling. A conflict has to be settled first.
+    compensated. One that was being cancelled goes on cancelling, and one that was being compensated goes on with that.
+    What has ended compensated, in whole or in part, is not reopened: what it has recorded does not stand any more. A
+    conflict has to be settled first.
     """
 
     def deed(history: History, now: int) -> Deed:
         disputed = [one for one in history.operations if one.conflict]
         if disputed:
             raise _disputed(run, *disputed)
+        if history.run.state in COMPENSATED:
+            raise VerbRefused(
+                "the run's effects were compensated, and its code would go on as if they stood",
+                hint="`compensate` what still stands; what is wanted anew is a run of its own, under another id",
+                ids={"run": run.id},
+            )
         if not RUN.allows(history.run.state, RunEvent.REOPEN):
             raise does_not_apply("reopen", history.run)
         again = move_run(history.run, RunEvent.REOPEN, now)._replace(wake_at=now)
@@ -281,28 +306,6 @@ def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
     return perform(app.store, run, "reopen", by=by, reason=reason, version=version, deed=deed).run
 
 
-def compensate(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
-    """Compensate the effects of a run that is held, failed or ended, as `run.compensate` does.
-
-    A compensation that failed before gets a new budget; those that succeeded stay done.
-    """
-
-    def deed(history: History, now: int) -> Deed:
-        if not may_be_compensated(history):
-            raise does_not_apply("compensate", history.run)
-        number = 1 + sum(one.position.startswith(OPERATORS) for one in history.steps)
-        move = move_run(history.run, RunEvent.COMPENSATE, now)
-        position = f"{OPERATORS}{number}"
-        detail = canonical({"why": reason, "by": by})
-        opened = OpenStep(
-            run.no, history.run.generation, position, "compensate", "", "", 0, StepState.OPEN.value, None, detail,
-            None, None, None, None, now, None,
-        )  # fmt: skip
-        return Deed([opened, *_compensations_again(app, history, now), move._replace(wake_at=now)], [])
-
-    return perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
-
-
 # -- shared by the verbs ----------------------------------------------------------------------------------------------
 
 
@@ -310,17 +313,6 @@ def _happened(entry: Entry, evidence: str, now: int, outcome: Result) -> list[Mo
     if entry.operation.state is OperationState.SUCCEEDED:
         return [entry.move(OperationEvent.APPLY, now, outcome)]
     return entry.prove_happened(evidence, now, outcome)
-
-
-def _compensations_again(app: Desk, history: History, now: int) -> list[Move]:
-    """New budgets for the compensations that failed: a person asks for exactly those again."""
-    moves: list[Move] = []
-    for operation in history.operations:
-        if operation.compensates is not None and operation.state is OperationState.FAILED:
-            entry = entry_of(app, history, operation)
-            operation.budget_from = now
-            moves.append(entry.move(OperationEvent.RETRY, now))
-    return moves
 
 
 def _outcome(app: Desk, operation: Operation, text: str | None, reference: str | None, *, override: bool) -> Result:

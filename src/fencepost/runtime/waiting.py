@@ -130,6 +130,7 @@ class Approved(Bound[R]):
     def __init__(self, bound: Bound[R], approval: Approval, spec: ApprovalSpec | None) -> None:
         super().__init__(bound.step, bound.args, bound.kwargs)
         self.performed = True
+        self.after = bound.after
         self.approval = approval
         self.spec = spec
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from types import FunctionType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 from fencepost.core.errors import DeclarationError
 from fencepost.core.identity import check_name, digest_text
+from fencepost.core.position import FORWARD, INSTEAD, is_of_turn
+from fencepost.effects.compensation import Compensation
 from fencepost.effects.declare import Effect, Step
 from fencepost.effects.fitting import check_run, in_parentheses
 from fencepost.effects.mentions import mentioned
@@ -22,6 +24,8 @@ from fencepost.runtime.run import Run
 COMPENSATION = "compensate "
 """How the step names of compensating operations begin; no step of a user may be taken for one."""
 
+OnFailure = Literal["stand", "compensate"]
+
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
@@ -29,7 +33,12 @@ R_co = TypeVar("R_co", covariant=True)
 class Workflow(Generic[P, R_co]):
     """A declared workflow: its function, name, version, and the doors of its arguments and result."""
 
-    def __init__(self, function: Callable[..., Any], *, name: str | None, version: int) -> None:
+    on_failure: OnFailure = "stand"
+    """What becomes of a run's effects when its code raises."""
+
+    def __init__(
+        self, function: Callable[..., Any], *, name: str | None, version: int, on_failure: OnFailure = "stand"
+    ) -> None:
         if not inspect.iscoroutinefunction(function):
             raise DeclarationError(
                 f"workflow {function.__name__} is not an async function",
@@ -40,6 +49,7 @@ class Workflow(Generic[P, R_co]):
         self.function = function
         self.name = check_name(name or function.__name__, what="workflow name")
         self.version = version
+        self.on_failure = on_failure
         self.arguments = ArgumentsDoor(function)
         check_run(function, Run)
         self.results: Door = result_door(function)
@@ -50,10 +60,10 @@ class Workflow(Generic[P, R_co]):
 
     @staticmethod
     def steps_with(steps: list[Step[..., Any]]) -> tuple[Step[..., Any], ...]:
-        """The steps, and the compensations that they name."""
-        found = {id(step): step for step in steps}
+        """The steps, and the compensations and other ways that they name."""
+        found: dict[int, Step[..., Any]] = {}
         for step in steps:
-            _add_compensations(step, found)
+            _add(step, found)
         return tuple(found.values())
 
     def __repr__(self) -> str:
@@ -78,23 +88,34 @@ class Workflow(Generic[P, R_co]):
 class WorkflowDecorator:
     """Turns an async function into a workflow."""
 
-    def __init__(self, name: str | None, version: int) -> None:
+    def __init__(self, name: str | None, version: int, on_failure: OnFailure) -> None:
         self._name = name
         self._version = version
+        self._on_failure: OnFailure = on_failure
 
     def __call__(self, function: Callable[Concatenate[Run, P], Awaitable[R_co]], /) -> Workflow[P, R_co]:
         """The workflow of this function."""
-        return Workflow(function, name=self._name, version=self._version)
+        return Workflow(function, name=self._name, version=self._version, on_failure=self._on_failure)
 
 
 @in_parentheses
-def workflow(*, version: int = 1, name: str | None = None) -> WorkflowDecorator:
+def workflow(*, version: int = 1, name: str | None = None, on_failure: OnFailure = "stand") -> WorkflowDecorator:
     """Declare a workflow: `@workflow(version=1)` over `async def name(run: Run, ...) -> R`.
+
+    Args:
+        version: of its code; a run is pinned to the one that it began under.
+        name: of the workflow, if not the function's.
+        on_failure: what becomes of a run's effects when its own code raises. "stand": nothing, until somebody decides;
+            "compensate": they are compensated, as `run.compensate` would do it, and the run ends with its error.
 
     Raises:
         DeclarationError: for a function that is not async, lacks annotations, or whose steps share a name.
     """
-    return WorkflowDecorator(name, version)
+    if on_failure not in ("stand", "compensate"):
+        raise DeclarationError(
+            f"on_failure={on_failure!r} of a workflow is not known", hint='write "stand" or "compensate"'
+        )
+    return WorkflowDecorator(name, version, on_failure)
 
 
 # -- which steps a workflow refers to -------------------------------------------------------------------------------
@@ -107,10 +128,17 @@ def _steps_of(function: Callable[..., Any]) -> list[Step[..., Any]]:
     return list(found.values())
 
 
-def _add_compensations(step: Step[..., Any], found: dict[int, Step[..., Any]]) -> None:
-    while isinstance(step, Effect) and isinstance(step.declared.compensate, Effect):
-        step = step.declared.compensate
-        found.setdefault(id(step), step)
+def _add(step: Step[..., Any], found: dict[int, Step[..., Any]]) -> None:
+    """The step, and behind it what it names."""
+    if id(step) in found:
+        return
+    found[id(step)] = step
+    if isinstance(step, Effect):
+        terms = step.declared.compensate
+        named = (terms.effect if isinstance(terms, Compensation) else None, step.declared.forward)
+        for one in named:
+            if one is not None:
+                _add(one, found)
 
 
 def _walk(function: Callable[..., Any], found: dict[int, Step[..., Any]], seen: set[int]) -> None:
@@ -129,10 +157,15 @@ def _walk(function: Callable[..., Any], found: dict[int, Step[..., Any]], seen: 
 def _check_names(declared: Workflow[..., Any]) -> None:
     by_name: dict[str, Step[..., Any]] = {}
     for step in declared.steps:
-        if step.name.startswith(COMPENSATION):
+        taken = next((prefix for prefix in (COMPENSATION, FORWARD, INSTEAD) if step.name.startswith(prefix)), None)
+        if taken is not None:
             raise DeclarationError(
-                f"the name of step {step.name!r} begins with {COMPENSATION!r}, as those of compensations do",
+                f"the name of step {step.name!r} begins with {taken!r}, as those of recovering effects do",
                 hint="give it another name=",
+            )
+        if is_of_turn(step.name):
+            raise DeclarationError(
+                f"the name of step {step.name!r} is that of an earlier turn's effect", hint="give it another name="
             )
         other = by_name.setdefault(step.name, step)
         if other is not step:

@@ -249,6 +249,9 @@ class Store(Protocol):
     def turn(self, namespace: str, run_id: str, turn: int) -> Run | None:
         """An earlier turn of a run that has continued."""
 
+    def turns_with_effects(self, run: Run) -> list[int]:
+        """The numbers of a run's earlier turns in which something was sent or a child started, the last one first."""
+
     def children(self, run: int) -> list[Run]:
         """The runs that a run has started, attached and detached; of each its last turn."""
 

@@ -207,6 +207,12 @@ class Verbs(ABC):
         return rows.run(found[0]) if found else None
 
     @whole
+    def turns_with_effects(self, run: Run) -> list[int]:
+        """See `Store.turns_with_effects`."""
+        found = self._read("turns_with_effects", namespace=run.namespace, id=run.id, turn=run.turn)
+        return [number for (number,) in found]
+
+    @whole
     def children(self, run: int) -> list[Run]:
         """See `Store.children`."""
         return [rows.run(row) for row in self._read("children_of", run=run)]

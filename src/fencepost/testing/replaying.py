@@ -104,4 +104,6 @@ def _operation(stored: dict[str, Any]) -> Operation:
     attempts = [Attempt(**one | {"outcome": Outcome(one["outcome"])}) for one in stored["attempts"]]
     observations = [Observation(**one) for one in stored["observations"]]
     state = OperationState(stored["state"])
-    return Operation(**stored | {"state": state, "attempts": attempts, "observations": observations})
+    after = tuple((step, item) for step, item in stored.get("after", ()))
+    read = {"state": state, "attempts": attempts, "observations": observations, "after": after}
+    return Operation(**stored | read)

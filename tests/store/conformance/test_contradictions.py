@@ -63,6 +63,7 @@ PLANTS: dict[str, tuple[str, ...]] = {
     ),
     "compensating_nothing": ("UPDATE operation SET compensates = 'ship' WHERE step = 'compensate pay'",),
     "compensated_twice": ("UPDATE operation SET compensates = 'pay' WHERE run = 6",),
+    "done_both_ways": ("UPDATE operation SET step = 'instead of pay' WHERE step = 'compensate pay'",),
     # -- the ledger
     "token_that_is_void": ("INSERT INTO epoch (number, lost_from, began_at) VALUES (1, 0, 0)",),
     "lease_half_closed": ("UPDATE lease SET closed_at = 1",),

@@ -195,7 +195,7 @@ CREATE TABLE fencepost.step (
     position text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL CHECK (
         kind IN (
-            'model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'cancel', 'patch', 'progress'
+            'model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'forward', 'cancel', 'patch', 'progress'
         )
     ),
     name text COLLATE "C" NOT NULL,

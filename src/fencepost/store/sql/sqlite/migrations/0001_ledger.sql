@@ -179,7 +179,7 @@ CREATE TABLE step (
     position TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (
         kind IN (
-            'model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'cancel', 'patch', 'progress'
+            'model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'forward', 'cancel', 'patch', 'progress'
         )
     ),
     name TEXT NOT NULL,
