@@ -24,6 +24,7 @@ import speed
 
 from fencepost.cli import exits
 from fencepost.cli.main import commands
+from fencepost.core import permissions
 from fencepost.core.contract import Contract, KeyPromise, LookUpPromise, Retry
 from fencepost.core.duration import HOUR, MINUTE
 from fencepost.core.guarantee import blanks, guarantee
@@ -202,6 +203,27 @@ def _parameter(one: Any) -> list[str]:
     return [code(names + value), (one.help or "") + (f" ({', '.join(notes)})" if notes else "")]
 
 
+# -- verbs ------------------------------------------------------------------------------------------------------------
+
+
+def verbs() -> str:
+    """Every verb of a person with the role that it needs, and what two persons can be asked for."""
+    text = "# Verbs\n\nWhat a person may do, with the role that it needs. How to give roles: "
+    text += "[say who may do what](../howto/say-who-may.md).\n\n## Roles\n\n"
+    text += table(["role", "means"], ([code(role), means] for role, means in permissions.MEANINGS.items()))
+    text += "\n## Verbs\n\nA verb *takes* a run: its generation is raised, so that whoever owned it can change nothing "
+    text += "any more. It *compares* what the person was shown with what is there now, and is refused if that differs. "
+    text += "Each needs who does it and why, and leaves an audit row, done or refused.\n\n"
+    rows = (
+        [code(name), verb.does, code(verb.role), verb.compares.value, "yes" if verb.takes else ""]
+        for name, verb in permissions.VERBS.items()
+    )
+    text += table(["verb", "does", "role", "compares", "takes"], rows)
+    text += "\n## Two persons\n\nWhat `two_persons=` may name; compensations above a limit are added by "
+    text += "`compensating_above=`.\n\n"
+    return text + table(["name", "takes two"], ([code(name), case] for name, case in permissions.CASES.items()))
+
+
 # -- runbook ----------------------------------------------------------------------------------------------------------
 
 
@@ -237,6 +259,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "contracts.md": contracts,
     "states.md": states,
     "transitions.md": transitions,
+    "verbs.md": verbs,
     "runbook/README.md": runbook_index,
     **{f"runbook/{page.file}": partial(runbook_page, page) for page in runbook.PAGES},
     **speed.pages(),

@@ -212,12 +212,30 @@ def _schema(version: int) -> Check:
 
 
 def _rows(store: Store, namespace: str) -> Iterator[Check]:
+    yield _permissions_of(store, namespace)
     yield _clock(store)
     yield _leases(store)
     yield _versions(store, namespace)
     yield _oldest_unknown(store, namespace)
     yield _held(store, namespace)
     yield _audit(store)
+
+
+def _permissions_of(store: Store, namespace: str) -> Check:
+    """Who may do what here; without a word of the code, everybody everything."""
+    from fencepost.cli.options import login
+    from fencepost.core.permissions import Permissions
+
+    text, name = store.policy(namespace), printable(login())
+    if text is None:
+        return Check(
+            "roles", OK, f"none declared: whoever can write to this ledger has every role; you are {name}",
+            "App(permissions=...), once several people work here",
+        )  # fmt: skip
+    policy = Permissions.from_text(text)
+    roles = ", ".join(sorted(policy.of(login()))) or "no role"
+    two = f"; two for {', '.join(sorted(policy.two_persons))}" if policy.two_persons else ""
+    return Check("roles", OK, f"declared for {len(policy.roles)}{two}; you are {name}: {roles}")
 
 
 def _clock(store: Store) -> Check:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.errors import Misuse, RunNotFound
 from fencepost.core.position import effect_position
+from fencepost.core.proposals import Proposal
 from fencepost.core.records import ASK_AGAIN, Audit, History, Run
 from fencepost.core.states import RunState
-from fencepost.runtime import verbs
 from fencepost.runtime.deeds import Desk, after_moves
+from fencepost.runtime.repertoire import ON_RUNS
 from fencepost.store.api import RunFilter
 from fencepost.store.moves import Move, MoveOperation, MoveRun, MoveStep, Observe
 
@@ -24,13 +25,7 @@ if TYPE_CHECKING:
     from fencepost.store.api import Decision, Store
 
 VERBS: Mapping[str, Callable[..., Run]] = {
-    "resume": verbs.resume,
-    "reconcile": verbs.reconcile,
-    "retry": verbs.retry,
-    "cancel": verbs.cancel,
-    "compensate": verbs.compensate,
-    "terminate": verbs.terminate,
-    "reopen": verbs.reopen,
+    verb: ON_RUNS[verb] for verb in ("resume", "reconcile", "retry", "cancel", "compensate", "terminate", "reopen")
 }
 """The verbs that may be done to many. What happened is said of one run at a time: nobody has looked at a hundred."""
 
@@ -115,6 +110,10 @@ class Rehearsal:
     def __init__(self, app: Desk) -> None:
         self._store = app.store
         self.workflows = app.workflows
+        self.namespace = app.namespace
+        self.policy = app.policy
+        self.login = app.login
+        self.seconds = app.seconds
         self.moves: tuple[str, ...] = ()
 
     @property
@@ -134,7 +133,11 @@ class Rehearsal:
         """See `Store.audit`; nothing is written."""
         return row
 
-    def decide(self, run: int, decision: Decision) -> History:
+    def propose(self, new: Proposal, audit: Callable[[Proposal], Audit]) -> Proposal:  # noqa: ARG002 - as below
+        """See `Store.propose`; nothing is written."""
+        return new
+
+    def decide(self, run: int, decision: Decision, *, confirms: object = None) -> History:  # noqa: ARG002 - none is
         """See `Store.decide`; nothing is written, and the history is returned with the run as it would be."""
         history = self.load(run)
         moves, observations, _ = decision(history, self.now())

@@ -12,12 +12,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.errors import Misuse
+from fencepost.core.permissions import Permissions
+from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, Run
 from fencepost.core.states import FINAL_RUN_STATES
-from fencepost.runtime import migrating, verbs
+from fencepost.runtime import confirming, migrating, verbs
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
+from fencepost.runtime.permits import run_for
 from fencepost.runtime.rehearsal import Rehearsal
+from fencepost.runtime.repertoire import name_of
 from fencepost.runtime.signalling import audit_what_ends_have_refused
 from fencepost.store.api import AuditFilter
 from fencepost.store.chain import Anchor, Verdict
@@ -32,6 +36,10 @@ class Operators(ABC):
 
     namespace: str
     workflows: dict[tuple[str, int], Workflow[..., Any]]
+    permissions: Permissions | None
+    login: str | None
+    seconds: Proposal | None = None
+    """What another person has proposed: nothing, where somebody begins."""
 
     @property
     @abstractmethod
@@ -56,6 +64,8 @@ class Operators(ABC):
 
         Raises:
             VerbRefused: it does not apply to the run as it is; nothing was changed, and the refusal is audited.
+            NotPermitted: `by` lacks the role that it needs.
+            SecondPersonNeeded: it takes two here, and is kept as a proposal for somebody else to `confirm`.
             RunNotFound: no run has this id.
         """
         return await self._verb(verbs.cancel, run_id, by=by, reason=reason, version=version)
@@ -159,9 +169,38 @@ class Operators(ABC):
         """
         return await self._verb(verbs.reopen, run_id, by=by, reason=reason, version=version)
 
+    async def confirm(self, proposal: int, *, by: str, reason: str) -> Run:
+        """Carry out what another person proposed, on the run as that person saw it; see `cancel`.
+
+        Raises:
+            VerbRefused: it is one's own, closed, over, or the run has changed since.
+            NotPermitted: one of the two lacks the verb's role.
+        """
+        return await self._done(confirming.confirm, proposal, by=by, reason=reason)
+
+    async def decline(self, proposal: int, *, by: str, reason: str) -> Proposal:
+        """Close a proposal, one's own or another's, without carrying it out."""
+        return await asyncio.to_thread(confirming.decline, self, proposal, by=by, reason=reason)
+
+    async def proposals(self, *, every: bool = False, limit: int = 50) -> list[Proposal]:
+        """What waits for a second person, newest first; `every`: also what was confirmed, declined or is over."""
+        return await asyncio.to_thread(self.store.proposals, self.namespace, every=every, limit=limit)
+
+    def policy(self) -> Permissions | None:
+        """Who may do what in the namespace: what its workers have declared, or else what this app has; blocking.
+
+        None: nobody has said it, and everybody may do everything.
+        """
+        text = self.store.policy(self.namespace)
+        return self.permissions if text is None else Permissions.from_text(text)
+
     async def _verb(self, verb: Callable[..., Run], run_id: str, **arguments: Any) -> Run:
-        run = await self._find(run_id)
-        done = await asyncio.to_thread(verb, self, run, **arguments)
+        who = {"by": arguments["by"], "reason": arguments["reason"]}
+        run = await asyncio.to_thread(run_for, self, run_id, name_of(verb), **who)
+        return await self._done(verb, run, **arguments)
+
+    async def _done(self, verb: Callable[..., Run], *args: Any, **arguments: Any) -> Run:
+        done = await asyncio.to_thread(verb, self, *args, **arguments)
         if done.state in FINAL_RUN_STATES:
             await asyncio.to_thread(audit_what_ends_have_refused, self.store)
         self._wake()

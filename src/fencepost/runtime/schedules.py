@@ -17,6 +17,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Audit
 from fencepost.core.schedule import Overlap, Plan, unpaused
 from fencepost.runtime.firing import new_run, timetable
+from fencepost.runtime.permits import require, require_a_word
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.schedule import Schedule
 from fencepost.store.api import Changed, NewRun
@@ -154,8 +155,6 @@ def _perform(
         return Audit(at, by, verb, f"schedule:{name}", outcome, why, before, after, namespace=app.namespace)
 
     def change(plan: Plan, now: int) -> Changed:
-        if not by.strip() or not reason.strip():
-            raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"schedule": name})
         if version is not None and version != plan.version:
             raise VerbRefused(
                 "the schedule has changed since you looked at it",
@@ -167,6 +166,8 @@ def _perform(
         return Changed(after, audit(now, _summary(plan), _summary(after, start)), start)
 
     try:
+        require_a_word(verb, by, reason, ids={"schedule": name})
+        require(app, verb, by)
         return app.store.change_schedule(app.namespace, name, change)
     except Misuse as refused:
         found = next((plan for plan in app.store.schedules(app.namespace) if plan.name == name), None)

@@ -49,7 +49,7 @@ def cancel(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
     def deed(history: History, now: int) -> Deed:
         return Deed([ask_to_cancel(history.run, now, by=by, reason=reason)], [])
 
-    return perform(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
 
 
 def terminate(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
@@ -66,7 +66,7 @@ def terminate(app: Desk, run: Run, *, by: str, reason: str, version: int | None 
         move = move_run(history.run, RunEvent.TERMINATE, now)
         return Deed([*disown(history, now), *moves, move._replace(ended_at=now)], [], rows)
 
-    return perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
 
 
 def _disputed(run: Run, *operations: Operation) -> VerbRefused:
@@ -99,7 +99,7 @@ def resume(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
         unknown = [one for one in history.operations if one.state is OperationState.UNKNOWN]
         return Deed([*_renewed_steps(history, now), go_on(history.run, now)], _ask_again(unknown, now))
 
-    return perform(app.store, run, "resume", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app, run, "resume", by=by, reason=reason, version=version, deed=deed).run
 
 
 def retry(
@@ -119,7 +119,7 @@ def retry(
 
     found = (step, item)
     return perform(
-        app.store, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found
+        app, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found
     ).run  # fmt: skip
 
 
@@ -171,9 +171,10 @@ def settle(
             moves.append(go_on(history.run, now))
         return Deed(moves, [seen])
 
+    asked = {"happened": happened, "result": result, "reference": reference, "override": override}
     return perform(
-        app.store, run, "settle", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
-        override=override and not happened,
+        app, run, "settle", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
+        override=override and not happened, asked=asked,
     ).run  # fmt: skip
 
 
@@ -214,9 +215,10 @@ def settle_conflict(
             moves.append(go_on(history.run, now))
         return Deed(moves, [seen])
 
+    asked = {"happened": happened, "result": result, "reference": reference, "override": override}
     return perform(
-        app.store, run, "settle conflict", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
-        override=override and not happened,
+        app, run, "settle conflict", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
+        override=override and not happened, asked=asked,
     ).run  # fmt: skip
 
 
@@ -245,7 +247,7 @@ def reconcile(
         return Deed([*at_once, *disown(history, now), *_at_once(history.run, now)], _ask_again(unknown, now))
 
     found = None if step is None else (step, item)
-    return perform(app.store, run, "reconcile", by=by, reason=reason, version=version, deed=deed, operation=found).run
+    return perform(app, run, "reconcile", by=by, reason=reason, version=version, deed=deed, operation=found).run
 
 
 def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
@@ -267,7 +269,7 @@ def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
         opened = replace(history.run, state=RunState.READY, generation=history.run.generation + 1)
         return Deed([again, move_run(opened, RunEvent.CANCEL, now, raises=False)._replace(wake_at=now)])
 
-    return perform(app.store, run, "reopen", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app, run, "reopen", by=by, reason=reason, version=version, deed=deed).run
 
 
 def compensate(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
@@ -289,7 +291,7 @@ def compensate(app: Desk, run: Run, *, by: str, reason: str, version: int | None
         )  # fmt: skip
         return Deed([opened, *_compensations_again(app, history, now), move._replace(wake_at=now)], [])
 
-    return perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
 
 
 # -- shared by the verbs ----------------------------------------------------------------------------------------------
