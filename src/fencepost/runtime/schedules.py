@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fencepost.core.duration import SECOND
 from fencepost.core.errors import DeclarationError, Misuse, VerbRefused
-from fencepost.core.identity import canonical
 from fencepost.core.records import Audit
 from fencepost.core.schedule import Overlap, Plan, unpaused
-from fencepost.runtime.firing import new_run, timetable
+from fencepost.runtime.firing import about, new_run, said_of, timetable
 from fencepost.runtime.permits import require, require_a_word
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.schedule import Schedule
@@ -152,7 +151,7 @@ def _perform(
     version: int | None,
 ) -> Plan | None:
     def audit(at: int, before: str, after: str, outcome: str = "done", why: str = reason) -> Audit:
-        return Audit(at, by, verb, f"schedule:{name}", outcome, why, before, after, namespace=app.namespace)
+        return Audit(at, by, verb, about(name), outcome, why, before, after, namespace=app.namespace)
 
     def change(plan: Plan, now: int) -> Changed:
         if version is not None and version != plan.version:
@@ -163,7 +162,7 @@ def _perform(
             )
         after = changed(plan, now)
         start = None if started is None else started(plan, now)
-        return Changed(after, audit(now, _summary(plan), _summary(after, start)), start)
+        return Changed(after, audit(now, said_of(plan), said_of(after, start)), start)
 
     try:
         require_a_word(verb, by, reason, ids={"schedule": name})
@@ -172,25 +171,8 @@ def _perform(
     except Misuse as refused:
         found = next((plan for plan in app.store.schedules(app.namespace) if plan.name == name), None)
         why = f"{reason} (refused: {refused.message})"
-        app.store.audit(audit(app.store.now(), _summary(found), _summary(found), "refused", why))
+        app.store.audit(audit(app.store.now(), said_of(found), said_of(found), "refused", why))
         raise
-
-
-def _summary(plan: Plan | None, start: NewRun | None = None) -> str:
-    """What an audit row says of a schedule before or after; null: there is none."""
-    if plan is None:
-        return canonical(None)
-    definition = plan.definition
-    said: dict[str, Any] = {
-        "workflow": definition.workflow,
-        "cron": definition.cron,
-        "zone": definition.zone,
-        "next_at": plan.next_at,
-        "paused": plan.paused_at is not None,
-    }
-    if start is not None:
-        said["started"] = start.id
-    return canonical(said)
 
 
 def _kept(plan: Plan | None) -> Plan:

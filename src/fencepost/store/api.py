@@ -136,6 +136,9 @@ Change = Callable[[Plan, int], Changed]
 
 Declaration = Callable[[list[Plan], int], list[Plan]]
 
+Redeclared = Callable[[Plan, Plan], Audit | None]
+"""The audit row of a schedule that code declares otherwise than it was; None: nothing that a person has to see."""
+
 
 class Closing(NamedTuple):
     """Which proposal is closed, by whom; with a verb that is carried out, in its commit."""
@@ -227,10 +230,13 @@ class Store(Protocol):
     def due_schedules(self, namespace: str, names: Sequence[str], now: int) -> list[Plan]:
         """The schedules of these names, present or former, whose next instant has come and waits for no run."""
 
-    def declare_schedules(self, namespace: str, lease: str, declaration: Declaration) -> list[Plan]:
+    def declare_schedules(
+        self, namespace: str, lease: str, declaration: Declaration, audit: Redeclared | None = None
+    ) -> list[Plan]:
         """Write what a worker that begins makes of the schedules that there are; they as they are then.
 
         Each plan that `declaration` returns is inserted (number 0) or written, and noted as declared by this lease.
+        What `audit` makes of one that was there before is appended in the same commit.
         """
 
     def fire_schedule(self, firing: Firing, starts: Sequence[NewRun]) -> list[Started] | None:

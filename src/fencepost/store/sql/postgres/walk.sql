@@ -88,9 +88,10 @@ WHERE key IN (SELECT key FROM fencepost.operation WHERE run > :after AND run <= 
 GROUP BY key HAVING count(*) > 1 ORDER BY key;
 
 -- name: audits_of_nothing
--- Audit rows that tell what was done to a run that is not there; what concerns the whole ledger names none.
+-- Audit rows that tell what was done to a run that is not there; what concerns the whole ledger names none, and a
+-- schedule's verb names the schedule.
 SELECT no, verb, run_id FROM fencepost.audit
-WHERE outcome = 'done' AND run_id <> ''
+WHERE outcome = 'done' AND run_id <> '' AND verb NOT LIKE '% schedule'
 AND NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.namespace = audit.namespace AND run.id = audit.run_id)
 ORDER BY no LIMIT :limit;
 
