@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencepost.core.errors import Misuse
 from fencepost.core.permissions import Permissions
@@ -29,6 +29,9 @@ from fencepost.store.chain import Anchor, Verdict
 if TYPE_CHECKING:
     from fencepost.runtime.workflow import Workflow
     from fencepost.store.api import Store
+
+
+R = TypeVar("R")
 
 
 class Operators(ABC):
@@ -209,6 +212,8 @@ class Operators(ABC):
     async def bulk(self, verb: str, wanted: Selection, *, dry_run: bool = False, **arguments: Any) -> list[Each]:
         """Do one verb to many runs, each by itself; with `dry_run`, only say what it would do to each.
 
+        Cancelled, it stops between two runs; done again, it takes those that are left.
+
         Args:
             verb: resume, reconcile, retry, cancel, compensate, terminate or reopen.
             wanted: which runs, and how many at most.
@@ -219,8 +224,10 @@ class Operators(ABC):
             Misuse: the selection or the verb is none. What is refused of a single run is told with it.
         """
         runs = await asyncio.to_thread(select, self.store, self.namespace, wanted)
-        done = await asyncio.to_thread(lambda: list(each(self, runs, verb, dry_run=dry_run, **arguments)))
-        self._wake()
+        doing, done = each(self, runs, verb, dry_run=dry_run, **arguments), list[Each]()
+        while (one := await _finished(asyncio.to_thread(next, doing, None))) is not None:
+            done.append(one)
+            self._wake()
         return done
 
     # -- looking over the ledger --------------------------------------------------------------------------------------
@@ -257,3 +264,13 @@ class Operators(ABC):
     async def check(self) -> Checked:
         """Look for contradictions in everything that the ledger holds, in all its namespaces. Reads only."""
         return await asyncio.to_thread(check, self.store)
+
+
+async def _finished(begun: Coroutine[Any, Any, R]) -> R:
+    """What comes of it; cancelled, it is waited for all the same, so that nothing goes on behind the caller's back."""
+    task = asyncio.ensure_future(begun)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
