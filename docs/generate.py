@@ -23,8 +23,10 @@ import signatures
 import speed
 
 from fencepost.cli import exits
+from fencepost.cli.alerting import page_of
 from fencepost.cli.main import commands
 from fencepost.core import permissions
+from fencepost.core.alerts import ALERTS, measured
 from fencepost.core.contract import Contract, KeyPromise, LookUpPromise, Retry
 from fencepost.core.duration import HOUR, MINUTE
 from fencepost.core.guarantee import blanks, guarantee
@@ -234,6 +236,31 @@ def runbook_index() -> str:
         "# Runbook\n\n"
         "A held run says its reason in `fencepost show` and in `RunHeld`. How to settle one, step by step: "
         "[settle a held run](../../howto/settle-a-held-run.md).\n\n" + table(["reason", "means"], rows)
+        + "\n## Alerts\n\n`fencepost alerts` measures each on the ledger, and ends with exit code 3 if one fires; "
+        "`fencepost doctor` shows them too. A *page* should wake somebody, a *ticket* waits for the morning.\n\n"
+        + table(["alert", "who is called", "measures", "fires above"], alert_rows())
+    )  # fmt: skip
+
+
+def alert_rows() -> Iterator[list[str]]:
+    """Each alert with its threshold and a link to its page."""
+    for name, alert in ALERTS.items():
+        yield [
+            f"[{name}]({page_of(name)})", alert.severity.value, alert.measures, measured(alert.unit, alert.threshold)
+        ]  # fmt: skip
+
+
+def alert_page(name: str) -> str:
+    """One alert."""
+    alert = ALERTS[name]
+    rows = ([code(f"fencepost {command}"), when] for command, when in alert.verbs)
+    threshold = measured(alert.unit, alert.threshold)
+    return (
+        f"# Alert: {name}\n\n{alert.means}\n\nIt measures {alert.measures}, and fires above {threshold} "
+        f'({alert.severity}); `fencepost alerts --threshold "{name}=VALUE"` sets another one.\n\n'
+        f"## Look at\n\n{alert.look_at}\n\n## Verbs\n\n"
+        + table(["command", "when"], rows)
+        + f"\n## So that it comes less often\n\n{alert.avoid}\n\n[All reasons and alerts](README.md)\n"
     )
 
 
@@ -261,6 +288,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "transitions.md": transitions,
     "verbs.md": verbs,
     "runbook/README.md": runbook_index,
+    **{f"runbook/{page_of(name)}": partial(alert_page, name) for name in ALERTS},
     **{f"runbook/{page.file}": partial(runbook_page, page) for page in runbook.PAGES},
     **speed.pages(),
 }

@@ -39,6 +39,7 @@ def test_the_commands_are_those_that_the_docs_name():
             "remove-schedule",
             "contract",
             "doctor",
+            "alerts",
             "restored",
             "copy",
             "demo",

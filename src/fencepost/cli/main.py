@@ -13,6 +13,7 @@ import typer
 
 from fencepost.cli import (
     acting,
+    alerting,
     approving,
     auditing,
     checking,
@@ -84,6 +85,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     scheduling.remove_schedule,
     contract.contract,
     doctor.doctor,
+    alerting.alerts,
     restoring.restored,
     copying.copy,
     demonstrating.demo,

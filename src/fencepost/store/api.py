@@ -19,6 +19,7 @@ from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.schedule import Firing, Plan
 from fencepost.store.changes import Changes
 from fencepost.store.moves import Move, Observe
+from fencepost.store.queries import Row
 from fencepost.store.walk import Walk
 
 R = TypeVar("R")
@@ -314,6 +315,12 @@ class Store(Protocol):
 
     def audit(self, row: Audit) -> Audit:
         """Append an audit row, chained by hash."""
+
+    def measure(self, alert: str, namespace: str, *, now: int, since: int) -> list[Row]:
+        """What an alert's query finds: (value, how many things it is about, one of them by name), or nothing."""
+
+    def write_nothing(self) -> None:
+        """Wait for one's turn to write, write nothing, and commit: as long as that takes, every step waits."""
 
     def policy(self, namespace: str) -> str | None:
         """Who may do what in a namespace, as its code declared it last; None: it never did."""

@@ -262,6 +262,9 @@ CREATE TABLE operation (
 -- An approval, by the position of its wait, is used once: whatever else would use it is not even written.
 CREATE UNIQUE INDEX approval_used ON operation (run, approval) WHERE approval IS NOT NULL;
 
+-- What contradicts itself is looked for all the time, and nearly never there.
+CREATE INDEX operation_conflict ON operation (run) WHERE conflict = 1;
+
 -- A later dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
 CREATE TABLE attempt (
     run INTEGER NOT NULL REFERENCES run (no),
