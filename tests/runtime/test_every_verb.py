@@ -3,18 +3,22 @@
 A verb without a row in the table, or without a stage here on which it applies, fails by that.
 """
 
+import importlib
+import inspect
 import json
+import pkgutil
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
 
+from fencepost import runtime
 from fencepost.core.errors import Misuse, NotPermitted, RunNotFound, SecondPersonNeeded, VerbRefused
 from fencepost.core.permissions import CASES, VERBS, Compares, Permissions
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Conflicting
-from fencepost.runtime import restoring, schedules, signalling
+from fencepost.runtime import confirming, restoring, schedules, signalling
 from fencepost.runtime.app import App
 from fencepost.runtime.bulk import VERBS as IN_BULK
 from fencepost.runtime.bulk import Selection
@@ -97,6 +101,25 @@ def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
     others = {f"{name} schedule" for name in ("pause", "unpause", "fire", "remove")}
     others |= {restoring.RESTORED, restoring.CLOSED, "signal", "approve", "deny", "confirm", "decline"}
     assert others == set(VERBS) - set(ON_RUNS)
+
+
+def test_no_function_that_a_person_calls_is_missing_from_the_tables() -> None:
+    known = {*ON_RUNS.values(), confirming.confirm, confirming.decline, signalling.send}
+    known |= {schedules.pause, schedules.unpause, schedules.fire, schedules.remove}
+    known |= {restoring.restored, restoring.close_lost_time}
+    found = {
+        function
+        for module in pkgutil.iter_modules(runtime.__path__, "fencepost.runtime.")
+        if module.name not in CARRY_OUT
+        for function in vars(importlib.import_module(module.name)).values()
+        if inspect.isfunction(function) and function.__module__ == module.name and not function.__name__.startswith("_")
+        and {"app", "by", "reason"} <= set(inspect.signature(function).parameters)
+    }  # fmt: skip
+    assert found == known
+
+
+CARRY_OUT = {"fencepost.runtime.deeds", "fencepost.runtime.permits"}
+"""Where it is asked who may; these are no verbs."""
 
 
 @every_verb

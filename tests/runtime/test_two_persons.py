@@ -3,6 +3,7 @@
 That every verb can be asked of two is in `test_every_verb`.
 """
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -145,6 +146,20 @@ async def test_the_second_person_may_click_the_same_and_is_told_to_confirm(db):
         with pytest.raises(SecondPersonNeeded, match=f"ann has proposed it already.*fencepost confirm {number}"):
             await app.terminate("r", by="bob", reason="me too")
         assert rows(app) == [("ann", "propose", "done")]
+
+
+@played
+async def test_of_many_who_confirm_at_once_one_does_it(db):
+    await held(db)
+    crowd = [f"person {number}" for number in range(6)]
+    many = Permissions(dict.fromkeys(["ann", *crowd], "operator"), two_persons=RISKY)
+    async with App(db, workflows=[one], permissions=many) as app:
+        number = await proposed(app, app.terminate)
+        clicks = [app.confirm(number, by=person, reason="I have looked") for person in crowd]
+        outcomes = await asyncio.gather(*clicks, return_exceptions=True)
+        assert sum(isinstance(outcome, VerbRefused) for outcome in outcomes) == 5
+        assert [outcome for _, _, outcome in rows(app)].count("done") == 2  # proposed once, done once
+        assert (await app.check()).found == []
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fencepost.core import alerts
 from fencepost.core.errors import Misuse
 from fencepost.core.permissions import Permissions
 from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, Run
 from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.runtime import confirming, migrating, verbs
+from fencepost.runtime.alerting import Reading, readings
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
 from fencepost.runtime.permits import run_for
@@ -260,6 +262,15 @@ class Operators(ABC):
         The chain runs through all namespaces of the ledger.
         """
         return await asyncio.to_thread(verify_audit, self.store, anchor)
+
+    async def alerts(self, thresholds: Mapping[str, str] | None = None) -> list[Reading]:
+        """Every alert as it is now, the most urgent first; `thresholds` such as {"queue age": "30s"}.
+
+        Raises:
+            DeclarationError: there is no such alert, or the threshold is none of its unit.
+        """
+        own = alerts.thresholds(thresholds or {})
+        return await asyncio.to_thread(readings, self.store, self.namespace, thresholds=own)
 
     async def check(self) -> Checked:
         """Look for contradictions in everything that the ledger holds, in all its namespaces. Reads only."""
