@@ -23,7 +23,10 @@ import signatures
 import speed
 
 from fencepost.cli import exits
+from fencepost.cli.alerting import page_of
 from fencepost.cli.main import commands
+from fencepost.core import permissions
+from fencepost.core.alerts import ALERTS, measured
 from fencepost.core.contract import Contract, KeyPromise, LookUpPromise, Retry
 from fencepost.core.duration import HOUR, MINUTE
 from fencepost.core.guarantee import blanks, guarantee
@@ -202,6 +205,27 @@ def _parameter(one: Any) -> list[str]:
     return [code(names + value), (one.help or "") + (f" ({', '.join(notes)})" if notes else "")]
 
 
+# -- verbs ------------------------------------------------------------------------------------------------------------
+
+
+def verbs() -> str:
+    """Every verb of a person with the role that it needs, and what two persons can be asked for."""
+    text = "# Verbs\n\nWhat a person may do, with the role that it needs. How to give roles: "
+    text += "[say who may do what](../howto/say-who-may.md).\n\n## Roles\n\n"
+    text += table(["role", "means"], ([code(role), means] for role, means in permissions.MEANINGS.items()))
+    text += "\n## Verbs\n\nA verb *takes* a run: its generation is raised, so that whoever owned it can change nothing "
+    text += "any more. It *compares* what the person was shown with what is there now, and is refused if that differs. "
+    text += "Each needs who does it and why, and leaves an audit row, done or refused.\n\n"
+    rows = (
+        [code(name), verb.does, code(verb.role), verb.compares.value, "yes" if verb.takes else ""]
+        for name, verb in permissions.VERBS.items()
+    )
+    text += table(["verb", "does", "role", "compares", "takes"], rows)
+    text += "\n## Two persons\n\nWhat `two_persons=` may name; compensations above a limit are added by "
+    text += "`compensating_above=`.\n\n"
+    return text + table(["name", "takes two"], ([code(name), case] for name, case in permissions.CASES.items()))
+
+
 # -- runbook ----------------------------------------------------------------------------------------------------------
 
 
@@ -212,6 +236,31 @@ def runbook_index() -> str:
         "# Runbook\n\n"
         "A held run says its reason in `fencepost show` and in `RunHeld`. How to settle one, step by step: "
         "[settle a held run](../../howto/settle-a-held-run.md).\n\n" + table(["reason", "means"], rows)
+        + "\n## Alerts\n\n`fencepost alerts` measures each on the ledger, and ends with exit code 3 if one fires; "
+        "`fencepost doctor` shows them too. A *page* should wake somebody, a *ticket* waits for the morning.\n\n"
+        + table(["alert", "who is called", "measures", "fires above"], alert_rows())
+    )  # fmt: skip
+
+
+def alert_rows() -> Iterator[list[str]]:
+    """Each alert with its threshold and a link to its page."""
+    for name, alert in ALERTS.items():
+        yield [
+            f"[{name}]({page_of(name)})", alert.severity.value, alert.measures, measured(alert.unit, alert.threshold)
+        ]  # fmt: skip
+
+
+def alert_page(name: str) -> str:
+    """One alert."""
+    alert = ALERTS[name]
+    rows = ([code(f"fencepost {command}"), when] for command, when in alert.verbs)
+    threshold = measured(alert.unit, alert.threshold)
+    return (
+        f"# Alert: {name}\n\n{alert.means}\n\nIt measures {alert.measures}, and fires above {threshold} "
+        f'({alert.severity}); `fencepost alerts --threshold "{name}=VALUE"` sets another one.\n\n'
+        f"## Look at\n\n{alert.look_at}\n\n## Verbs\n\n"
+        + table(["command", "when"], rows)
+        + f"\n## So that it comes less often\n\n{alert.avoid}\n\n[All reasons and alerts](README.md)\n"
     )
 
 
@@ -237,7 +286,9 @@ PAGES: dict[str, Callable[[], str]] = {
     "contracts.md": contracts,
     "states.md": states,
     "transitions.md": transitions,
+    "verbs.md": verbs,
     "runbook/README.md": runbook_index,
+    **{f"runbook/{page_of(name)}": partial(alert_page, name) for name in ALERTS},
     **{f"runbook/{page.file}": partial(runbook_page, page) for page in runbook.PAGES},
     **speed.pages(),
 }

@@ -24,7 +24,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("App", "Schedule", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "Rehearsal"),
         *("CompensationReport", "Approval"),
     ),
-    "Look after a ledger": ("Selection", "Anchor"),
+    "Look after a ledger": ("Permissions", "Above", "Selection", "Anchor"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
     "Answers of a look-up": ("Found", "Absent", "Inconclusive", "Conflicting"),
     "Models": ("Endpoint", "RuleBased", "Rule", "Answerer", "Question"),

@@ -28,6 +28,7 @@ from fencepost.core.errors import (
     Malformed,
     Misuse,
     NotOwner,
+    NotPermitted,
     NotSent,
     Permanent,
     RateLimited,
@@ -39,6 +40,7 @@ from fencepost.core.errors import (
     RunInputMismatch,
     RunNotFound,
     RunTerminated,
+    SecondPersonNeeded,
     StepError,
     StepFailed,
     StoreBusy,
@@ -50,6 +52,7 @@ from fencepost.core.errors import (
     VerbRefused,
     WaitExpired,
 )
+from fencepost.core.permissions import Above, Permissions
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Call, SyncCall
@@ -80,6 +83,7 @@ from fencepost.store.chain import Anchor
 __version__ = "0.1.0"
 
 __all__ = [
+    "Above",
     "Absent",
     "Allowed",
     "AlreadyAnswered",
@@ -127,8 +131,10 @@ __all__ = [
     "MalformedAnswer",
     "Misuse",
     "NotOwner",
+    "NotPermitted",
     "NotSent",
     "Permanent",
+    "Permissions",
     "Question",
     "RateLimited",
     "Refused",
@@ -149,6 +155,7 @@ __all__ = [
     "RunState",
     "RunTerminated",
     "Schedule",
+    "SecondPersonNeeded",
     "Selection",
     "Stands",
     "Step",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.cli import doctor as checks
+from fencepost.core.alerts import ALERTS
 from tests.cli.conftest import SHOP
 
 
@@ -96,10 +97,12 @@ def test_unknown_effects_and_held_runs_are_counted_with_the_oldest(findings, sta
     lived(started("order_ticket", {"id": "8", "ends": "unknown"}))
     code, found = findings()
     assert code == 0
-    assert found["unknown effects"]["says"].startswith("1; the oldest, book, for ")
+    assert found["unknown effects"]["says"].endswith(": run-1 book")
     assert found["held runs"]["verdict"] == "warning"
-    monkeypatch.setattr(checks, "OLD_UNKNOWN", -1)
-    assert findings()[1]["unknown effects"]["verdict"] == "warning"
+    assert found["held runs"]["says"].startswith("1: 1 by unknown outcome")
+    old = ALERTS | {"unknown effects": ALERTS["unknown effects"]._replace(threshold=-1)}
+    monkeypatch.setattr("fencepost.runtime.alerting.ALERTS", old)
+    assert findings()[1]["unknown effects"]["verdict"] == "problem"
 
 
 def test_a_changed_audit_row_is_a_problem(fencepost, findings, db, started):

@@ -120,7 +120,7 @@ def test_a_version_that_no_worker_carries_is_shown_and_doctor_calls_it_a_problem
     assert "no worker carries version 1" in listed
     assert "NO WORKER" in shown
     assert (doctor.code, found["verdict"]) == (3, "problem")
-    assert "changing version 1 (1 run, such as x)" in found["says"]
+    assert "changing version 1: 1, such as x" in found["says"]
     assert lived(None, None, then=look)[0] is True
 
 

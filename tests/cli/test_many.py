@@ -1,13 +1,17 @@
 """One verb on many runs: a bound, a rehearsal that changes nothing, one audit row for each run, and a second click."""
 
 import asyncio
+import signal
+import subprocess
 
 import pytest
 
 from fencepost.cli.target import app_for
 from fencepost.core.errors import Misuse
-from fencepost.runtime.bulk import Each, Selection
+from fencepost.runtime.bulk import Selection
 from tests.cli.conftest import SHOP
+from tests.cli.test_processes import FENCEPOST
+from tests.polling import until
 
 WHY = ("--reason", "the desk is open again", "--by", "ada")
 
@@ -35,6 +39,7 @@ def reason_of(fencepost, db):
 
 def test_a_rehearsal_says_what_would_be_done_and_changes_nothing(fencepost, many):
     before = fencepost("runs", "--db", many, "--json").json
+    versions = {run["id"]: run["version"] for run in before["runs"]}
     reason = reason_of(fencepost, many)
     resume = ("bulk", "resume", "--held-by", reason, "--limit", "3", "--db", many, *WHY)
     would = fencepost(*resume, "--dry-run", "--json")
@@ -46,6 +51,7 @@ def test_a_rehearsal_says_what_would_be_done_and_changes_nothing(fencepost, many
             "after": "ready",
             "moves": ["book: asked about again"],
             "refused": None,
+            "version": versions[f"unknown-{n}"],
         }
         for n in (4, 3, 2)
     ]
@@ -106,4 +112,57 @@ def test_the_same_from_code(many):
             return would, done
 
     would, done = asyncio.run(both())
-    assert would == done == [Each("waits", "waiting", "cancelling")]
+    assert would == done
+    assert [(one.run, one.before, one.after) for one in done] == [("waits", "waiting", "cancelling")]
+
+
+def test_what_a_person_was_shown_is_done_to_those_runs_alone_and_only_if_they_are_as_they_were(
+    fencepost, many, tmp_path
+):
+    terminate = ("bulk", "terminate", "--db", many, *WHY)
+    seen = fencepost(*terminate, "--state", "held", "--limit", "3", "--dry-run", "--json")
+    shown = tmp_path / "seen.json"
+    shown.write_text(seen.out, "utf-8")
+    assert fencepost("resume", "unknown-3", "--db", many, *WHY).code == 0
+    done = fencepost(*terminate, "--shown", str(shown), "--json")
+    assert [(one["run"], one["refused"] is None) for one in done.json] == [
+        ("unknown-4", True), ("unknown-3", False), ("unknown-2", True),
+    ]  # fmt: skip
+    assert "has changed since you looked" in done.json[1]["refused"]
+    again = fencepost(*terminate, "--shown", str(shown), "--json")
+    assert {one["refused"] is None for one in again.json} == {False}
+    assert fencepost(*terminate, "--shown", str(shown), "--state", "held").code == 2
+    shown.write_text("{}", "utf-8")
+    assert fencepost(*terminate, "--shown", str(shown)).code == 0
+    shown.write_text('[{"run": 1}]', "utf-8")
+    assert fencepost(*terminate, "--shown", str(shown)).code == 2
+
+
+def test_ctrl_c_stops_between_two_runs_and_a_second_click_does_the_rest(fencepost, many):
+    terminate = ("bulk", "terminate", "--state", "held", "--db", many, *WHY)
+    process = subprocess.Popen([*FENCEPOST, *terminate, "--pace", "60s"], stderr=subprocess.PIPE, text=True)
+    until(lambda: rows(fencepost, many), "the first run to be done")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, "4 of 5 runs are left as they were" in err) == (130, True)
+    assert rows(fencepost, many) == [("unknown-4", "terminate", "done")]
+    assert fencepost(*terminate).code == 0
+    assert len(rows(fencepost, many)) == 5
+
+
+def test_a_bulk_from_code_stops_between_two_runs_when_it_is_cancelled(many):
+    async def cancelled():
+        async with app_for(None, many, None) as app:
+            doing = asyncio.ensure_future(app.bulk("terminate", Selection(state="held"), by="ada", reason="tidy"))
+            app._wake = doing.cancel  # as somebody who has seen the first one
+            with pytest.raises(asyncio.CancelledError):
+                await doing
+            del app._wake
+            before = len(app.store.audits("default", None))
+            rest = await app.bulk("terminate", Selection(state="held"), by="ada", reason="tidy")
+            return before, len(rest), app.store.audits("default", None)
+
+    before, rest, told = asyncio.run(cancelled())
+    assert 1 <= before < 5
+    assert before + rest == 5
+    assert [row.outcome for row in told] == ["done"] * 5

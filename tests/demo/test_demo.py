@@ -49,7 +49,7 @@ def until_struck(process, how):
     raise AssertionError("the demo ended without a blow")
 
 
-def test_the_demo_ends_right_and_leaves_a_ledger_to_look_at_and_no_process(tmp_path):
+def test_the_demo_ends_right_and_leaves_a_ledger_without_a_contradiction_and_no_process(tmp_path):
     folder = tmp_path / "kept"
     process = demo(folder, invoices=5)
     said, _ = process.communicate(timeout=110)
@@ -59,7 +59,10 @@ def test_the_demo_ends_right_and_leaves_a_ledger_to_look_at_and_no_process(tmp_p
     assert "takeovers" in said
     events = [line.split("s  ", 1)[1] for line in said.splitlines() if "SIGKILL" in line or "SIGSTOP" in line]
     assert {event.partition(":")[0] for event in events} == {"naive retry", "Fencepost"}
-    assert (folder / "fencepost.db").is_file()
+    ledger = folder / "fencepost.db"
+    for looked in (("check",), ("audit", "verify")):
+        ended = subprocess.run([*COMMAND[:-1], *looked, "--db", ledger], capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout
     assert not mentioning(folder)
 
 

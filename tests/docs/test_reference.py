@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import fencepost
+from fencepost.cli.alerting import page_of
+from fencepost.cli.main import COMMANDS
 from fencepost.core import refusal
+from fencepost.core.alerts import ALERTS
 from fencepost.core.errors import Misuse
 from fencepost.core.recovery import HoldReason
 from tests.docs.pages import ROOT
@@ -47,6 +50,14 @@ def test_every_reason_that_the_code_can_give_has_a_page():
     assert {*constant_reasons()} <= reasons
     errors = {one.__name__ for one in vars(refusal).values() if isinstance(one, type) and issubclass(one, Misuse)}
     assert errors <= reasons
+
+
+def test_every_alert_has_a_page_whose_commands_exist():
+    known = {command.__name__.replace("_", "-") for command in COMMANDS}
+    for name, alert in ALERTS.items():
+        text = (REFERENCE / "runbook" / page_of(name)).read_text("utf-8")
+        assert alert.means in text
+        assert {command.split()[0] for command, _ in alert.verbs} <= known
 
 
 def constant_reasons():

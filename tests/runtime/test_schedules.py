@@ -280,6 +280,10 @@ async def test_new_times_count_from_now_on_and_the_worker_says_so(db, caplog):
         found = await plan(app)
         assert await ids(app) == []  # what the old times would have started in the meantime is not caught up
         assert datetime.fromtimestamp(found.next_at / 1e6).astimezone().isoformat() > "2026-12-03"
+        (row,) = app.store.audits("default", "schedule:nightly")
+        assert (row.verb, row.outcome, row.actor.startswith("pid ")) == ("redeclare schedule", "done", True)
+        assert [json.loads(said)["cron"] for said in (row.before, row.after)] == ["0 3 * * *", "0 5 * * *"]
+        assert (await app.check()).found == []
     assert "new times, 0 5 * * * Europe/Berlin instead of 0 3 * * * Europe/Berlin" in caplog.text
 
 

@@ -20,7 +20,7 @@ from tests.store import build
 
 TABLES = (
     "mark", "token", "epoch", "audit", "observation", "signal", "attempt", "operation", "step", "schedule_carrier",
-    "schedule", "run", "lease",
+    "schedule", "proposal", "permission", "run", "lease",
 )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ SignalName = Annotated[str, typer.Argument(metavar="NAME", help="The name that t
 SignalValue = Annotated[str, typer.Argument(metavar="[JSON]", help="Its value, or @file.")]
 ToVersion = Annotated[int, typer.Option("--to", min=1, metavar="VERSION", help="The version to pin it to.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only replay its history against that version's code.")]
+WhyIfAny = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit.")]
 WhyIfNotDry = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit.")]
 Happened = Annotated[
     bool | None, typer.Option("--happened/--did-not-happen", help="What became of the effect; one must be said.")
@@ -69,15 +70,16 @@ def signal(
     value: SignalValue = "null",
     *,
     id: SignalId = None,
+    reason: WhyIfAny = "",
     by: By = None,
     app: AppOption = None,
     db: Db = None,
     namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> Exit:
-    """Send a signal to a run.
+    """Send a signal to a run, by hand.
 
-    It is kept until its wait comes, applied once, or refused with a reason.
+    It is kept until its wait comes, applied once, or refused with a reason; either way it leaves an audit row.
 
     With --json: `run`, `signal` (its id), `name`, `state`.
     """
@@ -87,7 +89,7 @@ def signal(
 
     given, sender = json_value(value, what="the signal's value"), somebody(by)
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
-        kept = asyncio.run(ledger.signal(run, name, given, id=id, sender=sender))
+        kept = asyncio.run(ledger.signal(run, name, given, id=id, by=sender, reason=reason))
     if as_json:
         terminal.document({"run": run, "signal": kept.id, "name": kept.name, "state": kept.state.value})
     else:
@@ -318,23 +320,23 @@ def _detached(store: Store, run: Run) -> dict[str, Any]:
 
 def _act(
     name: str, app: Any, run_id: str, *, as_json: bool, also: Callable[[Store, Run], dict[str, Any]] | None = None,
-    **arguments: Any,
+    turn: int | None = None, **arguments: Any,
 ) -> Exit:  # fmt: skip
     """Call the verb and say what the run is now. With --json: `run`, `verb`, `before`, `state`, and versions.
 
-    `also`: what else is to be said of the run, each a list of names.
+    `also`: what else is to be said of the run, each a list of names. `turn`: whose; None for the last one's.
     """
-    from fencepost.cli.target import opened, run_of
-    from fencepost.runtime import migrating, verbs
+    from fencepost.cli.target import opened
     from fencepost.runtime.deeds import in_turn
+    from fencepost.runtime.permits import run_for
+    from fencepost.runtime.repertoire import ON_RUNS
 
-    verb: Callable[..., Any] = getattr(migrating if name == "migrate" else verbs, name)
-    said, turn = name.replace("_", " "), arguments.pop("turn", None)
+    said = name.replace("_", " ")
     with opened(app):
-        before = run_of(app, run_id)
+        before = run_for(app, run_id, said, by=arguments["by"], reason=arguments["reason"])
         if turn is not None:
             before = in_turn(app.store, before, turn)
-        after = verb(app, before, **arguments)
+        after = ON_RUNS[said](app, before, **arguments)
         beside = {} if also is None else also(app.store, after)
     if as_json:
         terminal.document(

@@ -6,7 +6,6 @@ and asks no model. A ledger that cannot be opened is itself a finding; mending i
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -21,7 +20,8 @@ from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AsJson, Db, Namespace
 from fencepost.cli.printable import counted, instant, printable
-from fencepost.core.duration import HOUR, SECOND, spelled
+from fencepost.core.alerts import ALERTS
+from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import FencepostError
 
 if TYPE_CHECKING:
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 FREE_BYTES_MIN = 256 * 1024 * 1024
 """Less free space than this is a warning."""
 
-OLD_UNKNOWN = HOUR
-"""An operation that has been unknown for longer than this is a warning."""
-
-_PAGE = 1_000
+ALERTED = [name for name in ALERTS if name != "clock"]
+"""The alerts that are checked as such; the clock is said in the words of whoever has to set it."""
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 
@@ -57,8 +55,8 @@ class Check:
 def doctor(app: Target = None, *, db: Db = None, namespace: Namespace = None, as_json: AsJson = False) -> Exit:
     """Check a ledger and what surrounds it.
 
-    Looks at the file or server, clock, platform, leases, versions that no worker carries, the oldest unknown effect,
-    held runs, audit, contracts, layers that retry, and the model.
+    Looks at the file or server, platform, who may do what, clock, leases, every alert, contracts, layers that retry,
+    and the model.
 
     Exit 3 if there is a problem; a warning alone is no reason.
     With --json: `checks` (`name`, `verdict`, `says`, `hint`) and `problems` (how many).
@@ -212,12 +210,27 @@ def _schema(version: int) -> Check:
 
 
 def _rows(store: Store, namespace: str) -> Iterator[Check]:
+    yield _permissions_of(store, namespace)
     yield _clock(store)
     yield _leases(store)
-    yield _versions(store, namespace)
-    yield _oldest_unknown(store, namespace)
-    yield _held(store, namespace)
-    yield _audit(store)
+    yield from _alerts(store, namespace)
+
+
+def _permissions_of(store: Store, namespace: str) -> Check:
+    """Who may do what here; without a word of the code, everybody everything."""
+    from fencepost.cli.options import login
+    from fencepost.core.permissions import Permissions
+
+    text, name = store.policy(namespace), printable(login())
+    if text is None:
+        return Check(
+            "roles", OK, f"none declared: whoever can write to this ledger has every role; you are {name}",
+            "App(permissions=...), once several people work here",
+        )  # fmt: skip
+    policy = Permissions.from_text(text)
+    roles = ", ".join(sorted(policy.of(login()))) or "no role"
+    two = f"; two for {', '.join(sorted(policy.two_persons))}" if policy.two_persons else ""
+    return Check("roles", OK, f"declared for {len(policy.roles)}{two}; you are {name}: {roles}")
 
 
 def _clock(store: Store) -> Check:
@@ -243,75 +256,13 @@ def _leases(store: Store) -> Check:
     return Check("leases", OK, said if live else "no worker is running")
 
 
-def _versions(store: Store, namespace: str) -> Check:
-    """Whether a live worker knows each version to which a run that goes on by itself is pinned."""
-    now = store.now()
-    live = [lease for lease in store.leases() if lease.state == "live" and lease.expires_at >= now]
-    carried = [known for lease in live for known in json.loads(lease.carries)]
-    pinned = store.pinned(namespace)
-    lost = [one for one in pinned if [namespace, *one[:2]] not in carried]
-    if not live or not lost:
-        waiting = sum(count for _, _, count, _ in lost)
-        return Check("versions", OK, f"no worker is running for {counted(waiting, 'run')}" if lost else "all carried")
-    said = "; ".join(
-        f"no worker carries {printable(name)} version {version} ({counted(count, 'run')}, such as {printable(run)})"
-        for name, version, count, run in lost
-    )
-    return Check("versions", PROBLEM, said, "start a worker with that version, or `fencepost migrate` the runs")
+def _alerts(store: Store, namespace: str) -> Iterator[Check]:
+    """What somebody would be called for: a page is a problem, a ticket a warning."""
+    from fencepost.core.alerts import Severity
+    from fencepost.runtime.alerting import readings
 
-
-def _oldest_unknown(store: Store, namespace: str) -> Check:
-    """How long the longest has been unknown, over the runs that can hold one."""
-    oldest: tuple[int, str] | None = None
-    count = 0
-    for run in _unfinished(store, namespace):
-        for operation in store.load(run).operations:
-            if operation.state != "unknown":
-                continue
-            count += 1
-            since = operation.attempts[-1].dispatched_at if operation.attempts else operation.reserved_at
-            if oldest is None or since < oldest[0]:
-                oldest = since, operation.position
-    if oldest is None:
-        return Check("unknown effects", OK, "none")
-    age = store.now() - oldest[0]
-    said = f"{count}; the oldest, {printable(oldest[1])}, for {spelled(age // SECOND * SECOND)}"
-    if age > OLD_UNKNOWN:
-        return Check("unknown effects", WARNING, said, "`fencepost runs --state held`, then settle it")
-    return Check("unknown effects", OK, said)
-
-
-def _unfinished(store: Store, namespace: str) -> Iterator[int]:
-    from fencepost.core.states import ACTIVE_RUN_STATES, RunState
-    from fencepost.store.api import RunFilter
-
-    # A terminated run is final, and may still have an effect that nobody knows of.
-    for state in (*sorted(ACTIVE_RUN_STATES), RunState.TERMINATED):
-        after: int | None = None
-        while page := store.runs(RunFilter(namespace, state.value, None, None, after, _PAGE)):
-            yield from (run.no for run in page)
-            after = page[-1].no
-
-
-def _held(store: Store, namespace: str) -> Check:
-    from fencepost.store.api import RunFilter
-
-    found = store.runs(RunFilter(namespace, "held", None, None, None, _PAGE))
-    if found:
-        more = " or more" if len(found) == _PAGE else ""
-        return Check(
-            "held runs",
-            WARNING,
-            f"{counted(len(found), 'run')}{more}, waiting for a person",
-            "`fencepost runs --state held`",
-        )
-    return Check("held runs", OK, "none")
-
-
-def _audit(store: Store) -> Check:
-    from fencepost.runtime.checking import verify_audit
-
-    verdict = verify_audit(store)
-    if verdict.broken is not None:
-        return Check("audit", PROBLEM, f"row {verdict.broken.at} does not fit the chain", "`fencepost audit verify`")
-    return Check("audit", OK, f"{counted(verdict.rows, 'row')}, chain unbroken")
+    for one in readings(store, namespace, names=ALERTED):
+        verdict = PROBLEM if one.alert.severity is Severity.PAGE else WARNING
+        said = ": ".join(filter(None, (one.shown, printable(one.says)))) if one.value else "none"
+        hint = f"{one.alert.look_at} Then: fencepost {one.alert.verbs[0][0]}"
+        yield Check(one.name, verdict, said, hint) if one.fires else Check(one.name, OK, said)

@@ -13,6 +13,7 @@ from fencepost.core.errors import (
     FencepostError,
     ForeignDatabase,
     Misuse,
+    SecondPersonNeeded,
     StoreUnavailable,
     ValueRefused,
 )
@@ -41,7 +42,7 @@ MEANINGS: dict[Exit, str] = {
         "findings: a blank in a contract, a problem, a contradiction, a broken audit or a history that does not fit; "
         "each is named"
     ),
-    Exit.HELD: "held: the run waits for a person",
+    Exit.HELD: "held: the run waits for a person, or the verb for a second one to confirm it",
     Exit.LEDGER: "the ledger cannot be used: missing, locked, read-only, full, damaged, foreign or too new",
     Exit.NOT_YET: "the time given with --within ran out; the run goes on",
     Exit.BUG: "an error that Fencepost did not expect; FENCEPOST_DEBUG=1 shows its traceback",
@@ -63,7 +64,7 @@ def exit_of(error: BaseException) -> Exit:
             return Exit.FINDINGS
         case StoreUnavailable() | ForeignDatabase():
             return Exit.LEDGER
-        case Ambiguous():
+        case Ambiguous() | SecondPersonNeeded():
             return Exit.HELD
         case FencepostError():
             return Exit.REFUSED

@@ -5,6 +5,9 @@ Which runs are selected, and what is refused, is `runtime.bulk`.
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +16,7 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.looking import Prefix, State, WorkflowName
-from fencepost.cli.options import AppOption, AsJson, By, Db, Item, Namespace, Reason, somebody
+from fencepost.cli.options import AppOption, AsJson, By, Db, Item, Namespace, Reason, json_value, somebody
 
 if TYPE_CHECKING:
     from fencepost.runtime.bulk import Each, Selection
@@ -26,35 +29,84 @@ HeldBy = Annotated[
     str | None, typer.Option("--held-by", metavar="REASON", help="Only runs that are held for this reason.")
 ]
 AtMost = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Runs at most, the newest first.")]
+Shown = Annotated[
+    str | None,
+    typer.Option(
+        "--shown", metavar="FILE", help="Those of a --dry-run's JSON, each only if it is still as it was; or -."
+    ),
+]
+Pace = Annotated[str, typer.Option("--pace", metavar="DURATION", help="Between two runs, such as 200ms.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do to each run; change nothing.")]
 
 
 def bulk(
     verb: Verb, step: StepOfMany = None, *, reason: Reason, held_by: HeldBy = None, state: State = None,
-    workflow: WorkflowName = None, prefix: Prefix = None, limit: AtMost = 20, dry_run: DryRun = False,
+    workflow: WorkflowName = None, prefix: Prefix = None, shown: Shown = None, limit: AtMost = 20,
+    pace: Pace = "0s", dry_run: DryRun = False,
     item: Item = None, by: By = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,
     as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
-    """Do one verb to many runs: those in a state, or held for a reason.
+    """Do one verb to many runs: those in a state, held for a reason, or shown by a --dry-run.
 
-    Each run is done by itself and leaves its own audit row; one that is refused does not stop the others. Run it again
-    for those that are left. Verbs that need an effect's code need --app.
+    Each run is done by itself and leaves its own audit row; one that is refused does not stop the others. Ctrl-C stops
+    after the run that is being done. Run it again for those that are left. Verbs that need an effect's code need --app.
 
-    With --json: a list of `run`, `before`, `after`, `moves` (with --dry-run), `refused` (null, or why).
+    With --json: a list of `run`, `before`, `after`, `moves` (with --dry-run), `refused` (null, or why), `version`.
     """
     from fencepost.cli.target import app_for, opened
     from fencepost.runtime.bulk import Selection, each, select
 
-    wanted = Selection(_state(state), held_by, workflow, prefix, limit)
+    wanted = Selection(_state(state), held_by, workflow, prefix, limit, _shown(shown))
+    pause = _pause(pace)
     arguments = {"by": somebody(by), "reason": reason, **_named(verb, step, item)}
     with opened(app_for(app, db, namespace, with_code=app is not None)) as ledger:
         runs = select(ledger.store, ledger.namespace, _checked(wanted))
-        done = list(each(ledger, runs, _known(verb), dry_run=dry_run, **arguments))
+        doing = each(ledger, runs, _known(verb), dry_run=dry_run, **arguments)
+        done = _until_stopped(doing, pause, len(runs))
     if as_json:
         terminal.document([asdict(one) for one in done])
     else:
         _show(done, dry_run=dry_run)
+    if len(done) < len(runs):
+        return Exit.INTERRUPTED
     return Exit.REFUSED if any(one.refused for one in done) else Exit.DONE
+
+
+def _until_stopped(doing: Iterator[Each], pause: float, count: int) -> list[Each]:
+    """One after the other; Ctrl-C stops after the one that is being done, so that no run is left in between."""
+    stop = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    done: list[Each] = []
+    try:
+        while not stop.is_set() and (one := next(doing, None)) is not None:
+            done.append(one)
+            if len(done) < count:
+                stop.wait(pause)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if len(done) < count:
+        terminal.remark(f"stopped; {count - len(done)} of {count} runs are left as they were: run it again for them")
+    return done
+
+
+def _shown(file: str | None) -> dict[str, int] | None:
+    if file is None:
+        return None
+    told = json_value(f"@{file}", what="--shown")
+    try:
+        return {str(one["run"]): int(one["version"]) for one in told if one["refused"] is None}
+    except (KeyError, TypeError, ValueError) as error:
+        raise Usage("--shown is not what `bulk --dry-run --json` writes", hint="write its output to a file") from error
+
+
+def _pause(pace: str) -> float:
+    from fencepost.core.duration import SECOND, microseconds
+    from fencepost.core.errors import DeclarationError
+
+    try:
+        return microseconds(pace, what="--pace") / SECOND
+    except DeclarationError as error:
+        raise Usage(error.message, hint=error.hint) from error
 
 
 def _state(state: str | None) -> str | None:

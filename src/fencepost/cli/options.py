@@ -6,6 +6,7 @@ Only declarations; what they mean is carried out in `target` and by the commands
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,14 +66,22 @@ def somebody(by: str | None) -> str:
     Raises:
         Usage: the system knows no name for this user.
     """
-    import getpass
-
     if by is not None:
         return by
+    name = login()
+    if not name:
+        raise Usage("the system has no login name for this user", hint="give --by NAME")
+    return name
+
+
+def login() -> str:
+    """The name of the user whose process this is, as the system has it and no variable says; "" if it has none."""
+    import pwd
+
     try:
-        return getpass.getuser()
-    except (KeyError, OSError) as error:
-        raise Usage("the system has no login name for this user", hint="give --by NAME") from error
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (KeyError, OSError):
+        return ""
 
 
 def json_value(text: str, *, what: str) -> Any:

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fencepost.cli.exits import Usage
+from fencepost.cli.options import login
 from fencepost.core.errors import FencepostError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -141,12 +142,15 @@ def app_for(reference: str | None, db: str | None, namespace: str | None, *, wit
         _check_url(db)
     found = load_app(reference) if reference is not None else None
     if found is None:
-        return App(db or "", workflows=(), namespace=namespace or "default")
-    if not with_code:
-        return App(db or found.url, workflows=(), namespace=namespace or found.namespace)
-    found.url = db or found.url
-    found.namespace = namespace or found.namespace
-    return found
+        app = App(db or "", workflows=(), namespace=namespace or "default")
+    else:
+        app = found if with_code else App(found.url, workflows=(), namespace=found.namespace)
+        # What it says of persons is said of its own namespace.
+        app.permissions = found.permissions if namespace in (None, found.namespace) else None
+        app.url = db or app.url
+        app.namespace = namespace or app.namespace
+    app.login = login()
+    return app
 
 
 def _check_url(db: str) -> None:

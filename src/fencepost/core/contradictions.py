@@ -34,6 +34,7 @@ class Ledgerwide:
     void_tokens: list[str] = field(default_factory=list)
     half_closed_leases: list[str] = field(default_factory=list)
     audits_of_nothing: list[tuple[int, str, str]] = field(default_factory=list)
+    silent_proposals: list[tuple[int, str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +313,12 @@ def audit_of_nothing(ledger: Ledgerwide) -> Iterator[Found]:
         yield f"audit row {number}", f"{verb} was done to run {run!r}, which is not there"
 
 
+def confirmed_without_a_word(ledger: Ledgerwide) -> Iterator[Found]:
+    """What a second person confirmed was done in the same commit, under that person's name, as the audit says."""
+    for number, verb, run in ledger.silent_proposals:
+        yield f"proposal {number}", f"{verb} of run {run!r} was confirmed, and no audit row says that it was done"
+
+
 ON_RUNS: tuple[RunRule, ...] = (
     ended_and_moving,
     ended_without_its_answer,
@@ -335,4 +342,4 @@ ON_RUNS: tuple[RunRule, ...] = (
     signal_of_another_print,
 )
 
-ON_LEDGERS: tuple[LedgerRule, ...] = (token_that_is_void, lease_half_closed, audit_of_nothing)
+ON_LEDGERS: tuple[LedgerRule, ...] = (token_that_is_void, lease_half_closed, audit_of_nothing, confirmed_without_a_word)

@@ -70,6 +70,14 @@ class VerbRefused(Misuse):
     """An operator's verb does not apply to the state in which it found the run or operation."""
 
 
+class NotPermitted(VerbRefused):
+    """The person lacks the role that the verb needs in this namespace, or is not who the command line speaks for."""
+
+
+class SecondPersonNeeded(VerbRefused):
+    """The verb takes two persons here: it is kept as a proposal, whose number `ids` gives; nothing else happened."""
+
+
 class HistoryMismatch(Misuse):
     """The workflow's code asks for something else than its recorded history holds."""
 

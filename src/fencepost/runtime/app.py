@@ -25,6 +25,7 @@ from fencepost.core.errors import (
 )
 from fencepost.core.guarantee import Blank, blanks
 from fencepost.core.identity import check_name, check_run_id
+from fencepost.core.permissions import Permissions
 from fencepost.core.records import History, Run, Signal
 from fencepost.core.states import RunState
 from fencepost.effects.declare import Effect, Step
@@ -32,7 +33,7 @@ from fencepost.effects.layers import Stack, say_layers, stacks_of
 from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
 from fencepost.effects.transport import DoorOptions
-from fencepost.runtime import signalling
+from fencepost.runtime import permits, signalling
 from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
@@ -71,6 +72,8 @@ class App(Operators):
         patience: how long a start, signal or verb waits while another process keeps the ledger's write lock.
         clients: through which every effect sends; name those of one effect there. A `Layer` stands for what cannot be
             seen, such as a tool server's retries.
+        permissions: who may do what in the namespace. A worker writes it into the ledger, where every process finds it;
+            while none is there, this process goes by its own, and without any everybody may do everything.
         strict: refuse to open the ledger while a layer under a step retries by itself; otherwise it is warned about.
     """
 
@@ -88,6 +91,7 @@ class App(Operators):
         patience: str | timedelta = "10s",
         options: DoorOptions | None = None,
         clients: Iterable[Any] = (),
+        permissions: Permissions | None = None,
         strict: bool = False,
     ) -> None:
         self.url = url
@@ -97,6 +101,9 @@ class App(Operators):
         self._closed = False
         self.clients = tuple(clients)
         self.strict = strict
+        self.permissions = permissions
+        self.login: str | None = None
+        """Whom this process speaks for, as the command line knows; None: code names whoever it acts for."""
         self._looked_under: set[int] = set()
         self.workflows: dict[tuple[str, int], Workflow[..., Any]] = {}
         for declared in workflows:
@@ -299,17 +306,21 @@ class App(Operators):
         *,
         id: str | None = None,
         sender: str = "",
+        by: str | None = None,
+        reason: str = "",
     ) -> Signal:
         """Send a signal to a run; it is kept until its wait comes, applied once, or refused with a reason.
 
-        `id` tells a repeated delivery from a second signal; pass the event's own id where there is one.
+        `id` tells a repeated delivery from a second signal; pass the event's own id where there is one. What code
+        sends leaves no audit row when it is accepted: the signal's row says by whose `sender` and when. What a person
+        sends by hand says so with `by`, needs the person's role, and leaves one with its `reason`.
 
         Raises:
             RunNotFound: no run has this id; start it first.
             VerbRefused: the run does not wait for this any more, or the id came before with another value, or the wait
                 is open and known in this process to take another type.
         """
-        return await self._sent(signalling.send, run_id, name, value, id=id, sender=sender)
+        return await self._sent(signalling.send, run_id, name, value, id=id, sender=sender, by=by, reason=reason)
 
     async def approve(
         self,
@@ -402,6 +413,8 @@ class App(Operators):
                 "this app has a worker already",
                 hint="one worker lives many runs side by side (runs_max=); for another one make another App",
             )
+        if self.permissions is not None:
+            await asyncio.to_thread(permits.declare, self.store, self.namespace, self.permissions)
         worker = Worker(self.host, lease_length=self._lease_length, margin=self._margin, runs_max=runs_max)
         self._workers.append(worker)
         try:

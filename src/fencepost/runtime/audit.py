@@ -6,16 +6,20 @@ Rows are chained by hash when they are stored. What a verb does is in `verbs`.
 from __future__ import annotations
 
 from fencepost.core.identity import canonical
+from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, History, Operation, Run, Signal
 
 SIGNAL = "signal"
 NOBODY = "a sender without a name"
 
 
-def summary(run: Run, operation: Operation | None = None, *, override: bool = False) -> str:
+def summary(
+    run: Run, operation: Operation | None = None, *, override: bool = False, seconds: Proposal | None = None
+) -> str:
     """What an audit row says of the state before or after: the run's and, where one is meant, the operation's.
 
-    `override`: the law was set aside by name, and what the contract guarantees no longer holds.
+    `override`: the law was set aside by name, and what the contract guarantees no longer holds. `seconds`: what another
+    person had proposed.
     """
     said: dict[str, object] = {"run": run.state.value, "generation": run.generation, "pinned": run.workflow_version}
     if operation is not None:
@@ -26,6 +30,9 @@ def summary(run: Run, operation: Operation | None = None, *, override: bool = Fa
             said["conflict"] = True
     if override:
         said["guarantee"] = "lost by override"
+    if seconds is not None:
+        said["proposal"] = seconds.no
+        said["proposed by"] = seconds.proposed_by
     return canonical(said)
 
 

@@ -1,22 +1,24 @@
 """One verb of a person on many runs: a bounded selection, each run by itself with its own row; or what it would do.
 
-A run that moved since it was selected is refused, and so is one to which the verb does not apply; the others go on. Run
-once more, it finds those that are left. What a verb does, and when it is refused, is `verbs`.
+A run that moved since it was selected, or shown, is refused, and so is one to which the verb does not apply; the others
+go on. It can be stopped between two runs; once more, it finds those that are left. What a verb does, and when it is
+refused, is `verbs`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.errors import Misuse, RunNotFound
 from fencepost.core.position import effect_position
+from fencepost.core.proposals import Proposal
 from fencepost.core.records import ASK_AGAIN, Audit, History, Run
 from fencepost.core.states import RunState
-from fencepost.runtime import verbs
 from fencepost.runtime.deeds import Desk, after_moves
+from fencepost.runtime.repertoire import ON_RUNS
 from fencepost.store.api import RunFilter
 from fencepost.store.moves import Move, MoveOperation, MoveRun, MoveStep, Observe
 
@@ -24,13 +26,7 @@ if TYPE_CHECKING:
     from fencepost.store.api import Decision, Store
 
 VERBS: Mapping[str, Callable[..., Run]] = {
-    "resume": verbs.resume,
-    "reconcile": verbs.reconcile,
-    "retry": verbs.retry,
-    "cancel": verbs.cancel,
-    "compensate": verbs.compensate,
-    "terminate": verbs.terminate,
-    "reopen": verbs.reopen,
+    verb: ON_RUNS[verb] for verb in ("resume", "reconcile", "retry", "cancel", "compensate", "terminate", "reopen")
 }
 """The verbs that may be done to many. What happened is said of one run at a time: nobody has looked at a hundred."""
 
@@ -39,18 +35,25 @@ _PAGE = 200
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which runs are meant: in this state, or held for this reason; at most `limit` of them, the newest first."""
+    """Which runs are meant: in this state, or held for this reason; at most `limit` of them, the newest first.
+
+    Or those that a person was `shown`: their ids, each with the row version that it had, such as a rehearsal gives.
+    """
 
     state: str | None = None
     held_by: str | None = None
     workflow: str | None = None
     prefix: str | None = None
     limit: int = 20
+    shown: Mapping[str, int] | None = None
 
     def check(self) -> None:
-        """Raises `Misuse` unless exactly one of state and reason is given, and the limit is one."""
-        if (self.state is None) == (self.held_by is None):
-            raise Misuse("which runs are meant?", hint="give a state, or the reason for which they are held")
+        """Raises `Misuse` unless exactly one of state, reason and what was shown is given, and the limit is one."""
+        if sum(given is not None for given in (self.state, self.held_by, self.shown)) != 1:
+            raise Misuse(
+                "which runs are meant?",
+                hint="give a state, the reason for which they are held, or those you were shown",
+            )
         if self.state is not None and self.state not in set(RunState):
             raise Misuse(f"{self.state!r} is no state of a run", hint=f"one of: {', '.join(RunState)}")
         if not isinstance(self.limit, int) or self.limit < 1:
@@ -59,13 +62,17 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """What became of one run, or would: its state before and after, what moves in it; or why the verb was refused."""
+    """What became of one run, or would: its state before and after, what moves in it; or why the verb was refused.
+
+    `version` is that of its row before.
+    """
 
     run: str
     before: str
     after: str
     moves: tuple[str, ...] = ()
     refused: str | None = None
+    version: int = 0
 
 
 def select(store: Store, namespace: str, wanted: Selection) -> list[Run]:
@@ -73,8 +80,11 @@ def select(store: Store, namespace: str, wanted: Selection) -> list[Run]:
 
     Raises:
         Misuse: the selection is none.
+        RunNotFound: one that was shown is not there.
     """
     wanted.check()
+    if wanted.shown is not None:
+        return [_as_shown(store, namespace, run, version) for run, version in wanted.shown.items()][: wanted.limit]
     state = RunState.HELD.value if wanted.state is None else wanted.state
     found: list[Run] = []
     after: int | None = None
@@ -87,8 +97,18 @@ def select(store: Store, namespace: str, wanted: Selection) -> list[Run]:
     return found[: wanted.limit]
 
 
+def _as_shown(store: Store, namespace: str, run_id: str, version: int) -> Run:
+    """The run, under the version that the person saw: if it has another one by now, the verb is refused."""
+    found = store.find(namespace, run_id)
+    if found is None:
+        raise RunNotFound(f"no run has the id {run_id!r}", hint="nothing was done", ids={"run": run_id})
+    return replace(found, version=version)
+
+
 def each(app: Desk, runs: list[Run], verb: str, *, dry_run: bool = False, **arguments: Any) -> Iterator[Each]:
     """Do a verb to one run after the other; with `dry_run` only find out what it would do.
+
+    Whoever takes no more of it has stopped it: nothing is done to the others.
 
     Raises:
         Misuse: the verb is none that may be done to many.
@@ -103,10 +123,10 @@ def each(app: Desk, runs: list[Run], verb: str, *, dry_run: bool = False, **argu
         except RunNotFound:
             raise
         except Misuse as refused:
-            yield Each(run.id, run.state.value, run.state.value, refused=refused.message)
+            yield Each(run.id, run.state.value, run.state.value, refused=refused.message, version=run.version)
         else:
             moves = () if rehearsal is None else rehearsal.moves
-            yield Each(run.id, run.state.value, after.state.value, moves)
+            yield Each(run.id, run.state.value, after.state.value, moves, version=run.version)
 
 
 class Rehearsal:
@@ -115,6 +135,10 @@ class Rehearsal:
     def __init__(self, app: Desk) -> None:
         self._store = app.store
         self.workflows = app.workflows
+        self.namespace = app.namespace
+        self.policy = app.policy
+        self.login = app.login
+        self.seconds = app.seconds
         self.moves: tuple[str, ...] = ()
 
     @property
@@ -134,7 +158,11 @@ class Rehearsal:
         """See `Store.audit`; nothing is written."""
         return row
 
-    def decide(self, run: int, decision: Decision) -> History:
+    def propose(self, new: Proposal, audit: Callable[[Proposal], Audit]) -> Proposal:  # noqa: ARG002 - as below
+        """See `Store.propose`; nothing is written."""
+        return new
+
+    def decide(self, run: int, decision: Decision, *, confirms: object = None) -> History:  # noqa: ARG002 - none is
         """See `Store.decide`; nothing is written, and the history is returned with the run as it would be."""
         history = self.load(run)
         moves, observations, _ = decision(history, self.now())

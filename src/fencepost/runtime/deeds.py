@@ -1,7 +1,8 @@
 """Carries out one verb of a person: reads the run under the write lock, lets the verb decide, and writes the audit row.
 
-The row version that the person saw is compared, who and why are required, and a refusal leaves its row as well. What
-each verb changes is `verbs`; what a row says is `audit`.
+The person's role is asked for, the row version that they saw compared, who and why are required, and a refusal leaves
+its row as well; a verb that takes two persons becomes a proposal. What each verb changes is `verbs`; what a row says is
+`audit`.
 """
 
 from __future__ import annotations
@@ -11,28 +12,32 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.core.errors import Misuse, VerbRefused
+from fencepost.core.permissions import Permissions, case_for_two
+from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, History, Operation, Run
 from fencepost.core.states import RunState
 from fencepost.effects.entry import Entry, Owner
 from fencepost.runtime import audit
+from fencepost.runtime.permits import Asked, require, require_a_word
+from fencepost.runtime.proposing import propose
+from fencepost.store.api import Closing
 from fencepost.store.moves import Move, MoveRun, Observe, PinRun
 
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
     from fencepost.runtime.workflow import Workflow
-    from fencepost.store.api import Store
 
 
-class Desk(Protocol):
-    """What a verb needs of an app: the ledger, and the code of its effects where it has to know their contracts."""
-
-    @property
-    def store(self) -> Store:
-        """The opened ledger's store."""
+class Desk(Asked, Protocol):
+    """What a verb needs of an app: the ledger, who may do what, and the code of its effects for their contracts."""
 
     @property
     def workflows(self) -> Mapping[tuple[str, int], Workflow[..., Any]]:
         """The workflows that the app knows, by name and version."""
+
+    @property
+    def seconds(self) -> Proposal | None:
+        """What another person has proposed, and this one carries out."""
 
 
 @dataclass(slots=True)
@@ -44,8 +49,17 @@ class Deed:
     also: list[Audit] = field(default_factory=list)
 
 
+class _TakesTwo(Exception):
+    """Ends a decision that applies and takes two persons: `why`, and the run as it was found."""
+
+    def __init__(self, why: str, history: History) -> None:
+        super().__init__(why)
+        self.why = why
+        self.history = history
+
+
 def perform(
-    store: Store,
+    app: Desk,
     run: Run,
     verb: str,
     *,
@@ -55,21 +69,29 @@ def perform(
     deed: Callable[[History, int], Deed],
     operation: tuple[str, str | None] | None = None,
     override: bool = False,
+    asked: Mapping[str, Any] | None = None,
 ) -> History:
-    """Carry out one verb with its audit row; a refusal is audited as such, and so is an override of the law."""
+    """Carry out one verb with its audit row; a refusal is audited as such, and so is an override of the law.
+
+    Whoever lacks the verb's role is refused. Where two persons are needed, it is kept as a proposal instead, which
+    `SecondPersonNeeded` tells; `asked` are the verb's own arguments, to be repeated by the second one.
+    """
+    store, seconds = app.store, app.seconds
+    policy: Permissions | None = None
 
     def decision(history: History, now: int) -> Any:
-        if not by.strip() or not reason.strip():
-            raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"run": run.id})
         if version is not None and version != history.run.version:
             raise VerbRefused(
                 "the run has changed since you looked at it", hint="look again, then decide", ids={"run": run.id}
             )
         target = None if operation is None else operation_in(history, *operation)
         before = audit.summary(history.run, target)
+        two = policy and not seconds and case_for_two(policy, verb, history, override=override)
         done = deed(history, now)
+        if two:  # it applies, so that somebody may well be asked to confirm it
+            raise _TakesTwo(two, history)
         after_run = after_moves(history.run, done.moves)
-        after = audit.summary(after_run, target, override=override)
+        after = audit.summary(after_run, target, override=override, seconds=seconds)
         step, item = operation or (None, None)
         written = audit.row(
             history, verb=verb, by=by, reason=reason, now=now, before=before, after=after, step=step, item=item
@@ -77,7 +99,17 @@ def perform(
         return done.moves, done.observations, [written, *done.also]
 
     try:
-        return store.decide(run.no, decision)
+        require_a_word(verb, by, reason, ids={"run": run.id})
+        policy = require(app, verb, by)
+        return store.decide(run.no, decision, confirms=None if seconds is None else Closing(seconds.no, by))
+    except _TakesTwo as two:
+        assert policy is not None, "it says that two are needed"
+        where = {} if operation is None else {"step": operation[0], "item": operation[1]}
+        arguments = where | dict(asked or {})
+        raise propose(
+            store, two.history, verb, why=two.why, arguments=arguments, by=by, reason=reason,
+            lasts=policy.proposal_lasts,
+        ) from None  # fmt: skip
     except Misuse as refused:
         history = store.load(run.no)
         step, item = operation or (None, None)

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fencepost.core.errors import DeclarationError
+from fencepost.core.identity import canonical
+from fencepost.core.records import Audit
 from fencepost.core.schedule import Declared, Firing, Overlap, Plan, fire, known_as, note_of, redeclared, run_id
 from fencepost.core.states import RunState
+from fencepost.runtime.permits import this_process
 from fencepost.runtime.timetable import Timetable
 from fencepost.store.api import NewRun
 
 if TYPE_CHECKING:
     from fencepost.runtime.host import Host
+
+REDECLARE = "redeclare schedule"
 
 LOG = logging.getLogger("fencepost.schedules")
 
@@ -50,7 +55,7 @@ class Firings:
         if not host.schedules:
             return
         lease = host.lease.id
-        plans = host.store.declare_schedules(host.namespace, lease, self._declared)
+        plans = host.store.declare_schedules(host.namespace, lease, self._declared, self._audited)
         self.names, self._declared_under = list(host.schedules), lease
         for plan in plans:
             if plan.is_orphaned:
@@ -59,6 +64,16 @@ class Firings:
     def _declared(self, plans: list[Plan], now: int) -> list[Plan]:
         self._began_at = now if self._began_at is None else self._began_at
         return [self._plan_of(name, plans, now) for name in self._host.schedules]
+
+    def _audited(self, before: Plan, after: Plan) -> Audit | None:
+        """The row of a schedule that code starts otherwise than before: nobody's verb, and somebody's deploy."""
+        if (before.name, before.definition) == (after.name, after.definition):
+            return None
+        why = "a worker that began declares it otherwise"
+        return Audit(
+            after.changed_at, this_process(), REDECLARE, about(after.name), "done", why, said_of(before),
+            said_of(after), namespace=after.namespace,
+        )  # fmt: skip
 
     def _plan_of(self, name: str, plans: list[Plan], now: int) -> Plan:
         host, schedule = self._host, self._host.schedules[name]
@@ -113,6 +128,32 @@ class Firings:
                 LOG.error("schedule %s: run %s was there already, with another input", plan.name, run.id)
         if firing.plan.note != plan.note:
             _tell(plan, firing, now)
+
+
+def about(name: str) -> str:
+    """What stands in an audit row for the run, where it is about a schedule."""
+    return f"schedule:{name}"
+
+
+def said_of(plan: Plan | None, start: NewRun | None = None) -> str:
+    """What an audit row says of a schedule before or after; null: there is none."""
+    if plan is None:
+        return canonical(None)
+    definition = plan.definition
+    said: dict[str, Any] = {
+        "workflow": definition.workflow,
+        "version": definition.workflow_version,
+        "input": definition.fingerprint,
+        "cron": definition.cron,
+        "zone": definition.zone,
+        "overlap": definition.overlap,
+        "catch_up": definition.catch_up,
+        "next_at": plan.next_at,
+        "paused": plan.paused_at is not None,
+    }
+    if start is not None:
+        said["started"] = start.id
+    return canonical(said)
 
 
 def new_run(plan: Plan, instant: int, now: int) -> NewRun:

@@ -64,7 +64,7 @@ def forward(
         return Deed([chosen, *_goes_on(app, history, operation, now)])
 
     return perform(
-        app.store, run, "forward", by=by, reason=reason, version=version, deed=deed, operation=(step, item)
+        app, run, "forward", by=by, reason=reason, version=version, deed=deed, operation=(step, item)
     ).run
 
 

@@ -32,28 +32,35 @@ A_PERSON = frozenset({OPERATOR})
 
 
 def compensate(
-    app: Desk, run: Run, *, by: str, reason: str, version: int | None = None, roles: frozenset[str] = A_PERSON
+    app: Desk, run: Run, *, by: str, reason: str, version: int | None = None, roles: frozenset[str] | None = None
 ) -> Run:
     """Compensate the effects of a run that is held, failed or ended, as `run.compensate` does.
 
     A compensation that failed, was refused or was held back before is tried again, with a new budget; those that
-    succeeded stay done. `roles` are those of whoever asks: what they may not start is shown as not permitted.
+    succeeded stay done. `roles` are those of whoever asks, by default what the permissions give them: what they may not
+    start is shown as not permitted.
     """
+    theirs = _roles(app, by) if roles is None else roles
 
     def deed(history: History, now: int) -> Deed:
         if not may_be_compensated(history):
             raise does_not_apply("compensate", history.run)
-        _require_right(app, history, roles)
+        _require_right(app, history, theirs)
         number = 1 + sum(one.position.startswith(OPERATORS) for one in history.steps)
         move = move_run(history.run, RunEvent.COMPENSATE, now)
-        detail = canonical({"why": reason, "by": by, "roles": sorted(roles)})
+        detail = canonical({"why": reason, "by": by, "roles": sorted(theirs)})
         opened = OpenStep(
             run.no, history.run.generation, f"{OPERATORS}{number}", "compensate", "", "", 0, StepState.OPEN.value, None,
             detail, None, None, None, None, now, None,
         )  # fmt: skip
         return Deed([opened, *_again(history, now), move._replace(wake_at=now)], [])
 
-    return perform(app.store, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app, run, "compensate", by=by, reason=reason, version=version, deed=deed).run
+
+
+def _roles(app: Desk, person: str) -> frozenset[str]:
+    policy = app.policy()
+    return A_PERSON if policy is None else frozenset(role.value for role in policy.of(person))
 
 
 def _require_right(app: Desk, history: History, roles: frozenset[str]) -> None:

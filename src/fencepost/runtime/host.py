@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.epoch import Epoch
 from fencepost.core.identity import canonical
+from fencepost.core.permissions import Permissions
+from fencepost.core.proposals import Proposal
 from fencepost.core.recovery import Moment
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Effect
@@ -64,6 +66,14 @@ class Host:
     """Whether a run leaves memory after each answer, and is replayed from its history for the next; for tests."""
     lost_time: Epoch | None = None
     """The epoch of a restored ledger, until a person says that nothing more turns up from the time lost with it."""
+
+    login: str | None = None
+    seconds: Proposal | None = None
+    """Nobody's: what is done through a host is done by a run, and not by a person."""
+
+    def policy(self) -> Permissions | None:
+        """Nobody's: a parent may cancel and compensate its children whoever may do so by hand."""
+        return None
 
     def __post_init__(self) -> None:
         # Asked several times per step: as functions of their own, and not through three methods.

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from fencepost.core import alerts
 from fencepost.core.errors import Misuse
+from fencepost.core.permissions import Permissions
+from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, Run
 from fencepost.core.states import FINAL_RUN_STATES
-from fencepost.runtime import migrating, verbs
+from fencepost.runtime import confirming, migrating, verbs
+from fencepost.runtime.alerting import Reading, readings
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
 from fencepost.runtime.deeds import in_turn
-from fencepost.runtime.going_back import A_PERSON
+from fencepost.runtime.permits import run_for
 from fencepost.runtime.rehearsal import Rehearsal
+from fencepost.runtime.repertoire import name_of
 from fencepost.runtime.signalling import audit_what_ends_have_refused
 from fencepost.store.api import AuditFilter
 from fencepost.store.chain import Anchor, Verdict
@@ -29,11 +34,18 @@ if TYPE_CHECKING:
     from fencepost.store.api import Store
 
 
+R = TypeVar("R")
+
+
 class Operators(ABC):
     """The part of an app that people use."""
 
     namespace: str
     workflows: dict[tuple[str, int], Workflow[..., Any]]
+    permissions: Permissions | None
+    login: str | None
+    seconds: Proposal | None = None
+    """What another person has proposed: nothing, where somebody begins."""
 
     @property
     @abstractmethod
@@ -58,6 +70,8 @@ class Operators(ABC):
 
         Raises:
             VerbRefused: it does not apply to the run as it is; nothing was changed, and the refusal is audited.
+            NotPermitted: `by` lacks the role that it needs.
+            SecondPersonNeeded: it takes two here, and is kept as a proposal for somebody else to `confirm`.
             RunNotFound: no run has this id.
         """
         return await self._verb(verbs.cancel, run_id, by=by, reason=reason, version=version)
@@ -141,13 +155,15 @@ class Operators(ABC):
         return await self._verb(verbs.reconcile, run_id, step=step, item=item, by=by, reason=reason, version=version)
 
     async def compensate(
-        self, run_id: str, *, by: str, reason: str, version: int | None = None, roles: Collection[str] = A_PERSON
+        self, run_id: str, *, by: str, reason: str, version: int | None = None, roles: Collection[str] | None = None
     ) -> Run:
         """Compensate the effects of a run that is held, failed or ended; see `cancel`.
 
-        `roles` are those of whoever asks: an effect may say who may start its compensation.
+        `roles` are those of whoever asks, by default what the permissions give them: an effect may say who may start
+        its compensation.
         """
-        return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version, roles=frozenset(roles))
+        theirs = None if roles is None else frozenset(roles)
+        return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version, roles=theirs)
 
     async def forward(
         self, run_id: str, step: str, *, by: str, reason: str, item: str | None = None, version: int | None = None
@@ -177,11 +193,40 @@ class Operators(ABC):
         """
         return await self._verb(verbs.reopen, run_id, by=by, reason=reason, version=version)
 
+    async def confirm(self, proposal: int, *, by: str, reason: str) -> Run:
+        """Carry out what another person proposed, on the run as that person saw it; see `cancel`.
+
+        Raises:
+            VerbRefused: it is one's own, closed, over, or the run has changed since.
+            NotPermitted: one of the two lacks the verb's role.
+        """
+        return await self._done(confirming.confirm, proposal, by=by, reason=reason)
+
+    async def decline(self, proposal: int, *, by: str, reason: str) -> Proposal:
+        """Close a proposal, one's own or another's, without carrying it out."""
+        return await asyncio.to_thread(confirming.decline, self, proposal, by=by, reason=reason)
+
+    async def proposals(self, *, every: bool = False, limit: int = 50) -> list[Proposal]:
+        """What waits for a second person, newest first; `every`: also what was confirmed, declined or is over."""
+        return await asyncio.to_thread(self.store.proposals, self.namespace, every=every, limit=limit)
+
+    def policy(self) -> Permissions | None:
+        """Who may do what in the namespace: what its workers have declared, or else what this app has; blocking.
+
+        None: nobody has said it, and everybody may do everything.
+        """
+        text = self.store.policy(self.namespace)
+        return self.permissions if text is None else Permissions.from_text(text)
+
     async def _verb(self, verb: Callable[..., Run], run_id: str, *, turn: int | None = None, **arguments: Any) -> Run:
-        run = await self._find(run_id)
+        who = {"by": arguments["by"], "reason": arguments["reason"]}
+        run = await asyncio.to_thread(run_for, self, run_id, name_of(verb), **who)
         if turn is not None:
             run = await asyncio.to_thread(in_turn, self.store, run, turn)
-        done = await asyncio.to_thread(verb, self, run, **arguments)
+        return await self._done(verb, run, **arguments)
+
+    async def _done(self, verb: Callable[..., Run], *args: Any, **arguments: Any) -> Run:
+        done = await asyncio.to_thread(verb, self, *args, **arguments)
         if done.state in FINAL_RUN_STATES:
             await asyncio.to_thread(audit_what_ends_have_refused, self.store)
         self._wake()
@@ -189,6 +234,8 @@ class Operators(ABC):
 
     async def bulk(self, verb: str, wanted: Selection, *, dry_run: bool = False, **arguments: Any) -> list[Each]:
         """Do one verb to many runs, each by itself; with `dry_run`, only say what it would do to each.
+
+        Cancelled, it stops between two runs; done again, it takes those that are left.
 
         Args:
             verb: resume, reconcile, retry, cancel, compensate, terminate or reopen.
@@ -200,8 +247,10 @@ class Operators(ABC):
             Misuse: the selection or the verb is none. What is refused of a single run is told with it.
         """
         runs = await asyncio.to_thread(select, self.store, self.namespace, wanted)
-        done = await asyncio.to_thread(lambda: list(each(self, runs, verb, dry_run=dry_run, **arguments)))
-        self._wake()
+        doing, done = each(self, runs, verb, dry_run=dry_run, **arguments), list[Each]()
+        while (one := await _finished(asyncio.to_thread(next, doing, None))) is not None:
+            done.append(one)
+            self._wake()
         return done
 
     # -- looking over the ledger --------------------------------------------------------------------------------------
@@ -235,6 +284,25 @@ class Operators(ABC):
         """
         return await asyncio.to_thread(verify_audit, self.store, anchor)
 
+    async def alerts(self, thresholds: Mapping[str, str] | None = None) -> list[Reading]:
+        """Every alert as it is now, the most urgent first; `thresholds` such as {"queue age": "30s"}.
+
+        Raises:
+            DeclarationError: there is no such alert, or the threshold is none of its unit.
+        """
+        own = alerts.thresholds(thresholds or {})
+        return await asyncio.to_thread(readings, self.store, self.namespace, thresholds=own)
+
     async def check(self) -> Checked:
         """Look for contradictions in everything that the ledger holds, in all its namespaces. Reads only."""
         return await asyncio.to_thread(check, self.store)
+
+
+async def _finished(begun: Coroutine[Any, Any, R]) -> R:
+    """What comes of it; cancelled, it is waited for all the same, so that nothing goes on behind the caller's back."""
+    task = asyncio.ensure_future(begun)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fencepost.core.duration import SECOND
 from fencepost.core.errors import DeclarationError, Misuse, VerbRefused
-from fencepost.core.identity import canonical
 from fencepost.core.records import Audit
 from fencepost.core.schedule import Overlap, Plan, unpaused
-from fencepost.runtime.firing import new_run, timetable
+from fencepost.runtime.firing import about, new_run, said_of, timetable
+from fencepost.runtime.permits import require, require_a_word
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.schedule import Schedule
 from fencepost.store.api import Changed, NewRun
@@ -151,11 +151,9 @@ def _perform(
     version: int | None,
 ) -> Plan | None:
     def audit(at: int, before: str, after: str, outcome: str = "done", why: str = reason) -> Audit:
-        return Audit(at, by, verb, f"schedule:{name}", outcome, why, before, after, namespace=app.namespace)
+        return Audit(at, by, verb, about(name), outcome, why, before, after, namespace=app.namespace)
 
     def change(plan: Plan, now: int) -> Changed:
-        if not by.strip() or not reason.strip():
-            raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"schedule": name})
         if version is not None and version != plan.version:
             raise VerbRefused(
                 "the schedule has changed since you looked at it",
@@ -164,32 +162,17 @@ def _perform(
             )
         after = changed(plan, now)
         start = None if started is None else started(plan, now)
-        return Changed(after, audit(now, _summary(plan), _summary(after, start)), start)
+        return Changed(after, audit(now, said_of(plan), said_of(after, start)), start)
 
     try:
+        require_a_word(verb, by, reason, ids={"schedule": name})
+        require(app, verb, by)
         return app.store.change_schedule(app.namespace, name, change)
     except Misuse as refused:
         found = next((plan for plan in app.store.schedules(app.namespace) if plan.name == name), None)
         why = f"{reason} (refused: {refused.message})"
-        app.store.audit(audit(app.store.now(), _summary(found), _summary(found), "refused", why))
+        app.store.audit(audit(app.store.now(), said_of(found), said_of(found), "refused", why))
         raise
-
-
-def _summary(plan: Plan | None, start: NewRun | None = None) -> str:
-    """What an audit row says of a schedule before or after; null: there is none."""
-    if plan is None:
-        return canonical(None)
-    definition = plan.definition
-    said: dict[str, Any] = {
-        "workflow": definition.workflow,
-        "cron": definition.cron,
-        "zone": definition.zone,
-        "next_at": plan.next_at,
-        "paused": plan.paused_at is not None,
-    }
-    if start is not None:
-        said["started"] = start.id
-    return canonical(said)
 
 
 def _kept(plan: Plan | None) -> Plan:

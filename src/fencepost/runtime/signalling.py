@@ -11,12 +11,13 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.approval import Answer, digest_waited_for
-from fencepost.core.errors import Misuse, RunNotFound, VerbRefused
+from fencepost.core.errors import Misuse, NotPermitted, RunNotFound, VerbRefused
 from fencepost.core.identity import canonical, check_name, digest_text
 from fencepost.core.records import Audit, History, Run, Signal, Step
 from fencepost.core.states import SignalState, StepState
 from fencepost.effects.values import Door
 from fencepost.runtime import audit
+from fencepost.runtime.permits import require
 from fencepost.runtime.taken import require_fit
 
 if TYPE_CHECKING:
@@ -24,11 +25,18 @@ if TYPE_CHECKING:
     from fencepost.store.api import Store
 
 
-def send(app: App, run_id: str, name: str, value: Any, *, id: str | None, sender: str) -> Signal:
+def send(
+    app: App, run_id: str, name: str, value: Any, *, id: str | None, sender: str, by: str | None = None,
+    reason: str = "",
+) -> Signal:  # fmt: skip
     """Send a plain signal; see `App.signal`."""
+    if by is not None:
+        _require(app, audit.SIGNAL, run_id, name, by)
     payload = Door(Any if value is None else type(value), where=f"signal {name}").encode(value)
-    signal = _signal(app, name, payload, id=id or secrets.token_hex(16), sender=sender)
-    return _keep(app, run_id, signal, verb=audit.SIGNAL, history=_history(app, run_id))
+    signal = _signal(app, name, payload, id=id or secrets.token_hex(16), sender=by or sender)
+    # A signal's own row says who sent what and when; the chain is for what a person does by hand.
+    says = None if by is None else reason or f"sent by hand: {name}"
+    return _keep(app, run_id, signal, verb=audit.SIGNAL, history=_history(app, run_id), says=says)
 
 
 def approve(
@@ -36,6 +44,7 @@ def approve(
 ) -> Signal:
     """Send a person's answer to the wait for an approval of that name; see `App.approve`."""
     verb = "approve" if approved else "deny"
+    _require(app, verb, run_id, name, by)
     history = _history(app, run_id)
     waits = [] if history is None else waits_for_approval(history, name)
     waiting = {found: step for step in waits if (found := digest_waited_for(step)) is not None}
@@ -88,6 +97,19 @@ def _chosen(waiting: dict[str, Step], digest: str | None, *, by: str, ids: dict[
             ids=ids,
         )
     return digest
+
+
+def _require(app: App, verb: str, run_id: str, name: str, by: str) -> None:
+    """Refuse what the person has no role for, with its row."""
+    try:
+        require(app, verb, by)
+    except NotPermitted as refused:
+        row = Audit(
+            app.store.now(), by or audit.NOBODY, verb, run_id, "refused", refused.message, "{}", "{}", app.namespace,
+            name,
+        )  # fmt: skip
+        app.store.audit(row)
+        raise
 
 
 def _signal(app: App, name: str, payload: str, *, id: str, sender: str) -> Signal:

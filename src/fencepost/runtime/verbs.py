@@ -69,7 +69,7 @@ def cancel(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
         moves, rows = _cancel_children(history, now, f"its parent was cancelled: {reason}")
         return Deed([move, *moves], [], rows)
 
-    return perform(app.store, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app, run, "cancel", by=by, reason=reason, version=version, deed=deed).run
 
 
 def terminate(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
@@ -83,7 +83,7 @@ def terminate(app: Desk, run: Run, *, by: str, reason: str, version: int | None 
         move = move_run(history.run, RunEvent.TERMINATE, now)
         return Deed([*disown(history, now), *moves, move._replace(ended_at=now)], [], rows)
 
-    return perform(app.store, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app, run, "terminate", by=by, reason=reason, version=version, deed=deed).run
 
 
 def _disputed(run: Run, *operations: Operation) -> VerbRefused:
@@ -125,7 +125,7 @@ def resume(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
         unknown = [one for one in history.operations if one.state is OperationState.UNKNOWN]
         return Deed([*_renewed_steps(history, now), go_on(history.run, now)], _ask_again(unknown, now))
 
-    return perform(app.store, run, "resume", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app, run, "resume", by=by, reason=reason, version=version, deed=deed).run
 
 
 def retry(
@@ -147,7 +147,7 @@ def retry(
 
     found = (step, item)
     return perform(
-        app.store, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found
+        app, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found
     ).run  # fmt: skip
 
 
@@ -199,9 +199,10 @@ def settle(
             moves.append(go_on(history.run, now))
         return Deed(moves, [seen])
 
+    asked = {"happened": happened, "result": result, "reference": reference, "override": override}
     return perform(
-        app.store, run, "settle", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
-        override=override and not happened,
+        app, run, "settle", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
+        override=override and not happened, asked=asked,
     ).run  # fmt: skip
 
 
@@ -242,9 +243,10 @@ def settle_conflict(
             moves.append(go_on(history.run, now))
         return Deed(moves, [seen])
 
+    asked = {"happened": happened, "result": result, "reference": reference, "override": override}
     return perform(
-        app.store, run, "settle conflict", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
-        override=override and not happened,
+        app, run, "settle conflict", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
+        override=override and not happened, asked=asked,
     ).run  # fmt: skip
 
 
@@ -273,7 +275,7 @@ def reconcile(
         return Deed([*at_once, *disown(history, now), *_at_once(history.run, now)], _ask_again(unknown, now))
 
     found = None if step is None else (step, item)
-    return perform(app.store, run, "reconcile", by=by, reason=reason, version=version, deed=deed, operation=found).run
+    return perform(app, run, "reconcile", by=by, reason=reason, version=version, deed=deed, operation=found).run
 
 
 def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = None) -> Run:
@@ -303,7 +305,7 @@ def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
         opened = replace(history.run, state=RunState.READY, generation=history.run.generation + 1)
         return Deed([again, move_run(opened, RunEvent.CANCEL, now, raises=False)._replace(wake_at=now)])
 
-    return perform(app.store, run, "reopen", by=by, reason=reason, version=version, deed=deed).run
+    return perform(app, run, "reopen", by=by, reason=reason, version=version, deed=deed).run
 
 
 # -- shared by the verbs ----------------------------------------------------------------------------------------------

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
+from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.schedule import Firing, Plan
 from fencepost.store.changes import Changes
 from fencepost.store.moves import Move, Observe
+from fencepost.store.queries import Row
 from fencepost.store.walk import Walk
 
 R = TypeVar("R")
@@ -135,6 +137,17 @@ Change = Callable[[Plan, int], Changed]
 
 Declaration = Callable[[list[Plan], int], list[Plan]]
 
+Redeclared = Callable[[Plan, Plan], Audit | None]
+"""The audit row of a schedule that code declares otherwise than it was; None: nothing that a person has to see."""
+
+
+class Closing(NamedTuple):
+    """Which proposal is closed, by whom; with a verb that is carried out, in its commit."""
+
+    no: int
+    by: str
+
+
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
 
 
@@ -218,10 +231,13 @@ class Store(Protocol):
     def due_schedules(self, namespace: str, names: Sequence[str], now: int) -> list[Plan]:
         """The schedules of these names, present or former, whose next instant has come and waits for no run."""
 
-    def declare_schedules(self, namespace: str, lease: str, declaration: Declaration) -> list[Plan]:
+    def declare_schedules(
+        self, namespace: str, lease: str, declaration: Declaration, audit: Redeclared | None = None
+    ) -> list[Plan]:
         """Write what a worker that begins makes of the schedules that there are; they as they are then.
 
         Each plan that `declaration` returns is inserted (number 0) or written, and noted as declared by this lease.
+        What `audit` makes of one that was there before is appended in the same commit.
         """
 
     def fire_schedule(self, firing: Firing, starts: Sequence[NewRun]) -> list[Started] | None:
@@ -290,8 +306,10 @@ class Store(Protocol):
         A cancel counts as recorded when the run has a position of kind "cancel".
         """
 
-    def decide(self, run: int, decision: Decision) -> History:
+    def decide(self, run: int, decision: Decision, *, confirms: Closing | None = None) -> History:
         """Load a run under the write lock, let `decision` choose moves, apply them with its audit rows, reload.
+
+        `confirms` closes a proposal in the same commit; raises `VerbRefused` where it is closed already, or over.
 
         What operators' verbs and late evidence use. Moves are made in their own order. The decision may raise; then
         nothing is changed; audit rows that record a refusal are written by `audit`. Raises `IllegalTransition` when a
@@ -300,6 +318,30 @@ class Store(Protocol):
 
     def audit(self, row: Audit) -> Audit:
         """Append an audit row, chained by hash."""
+
+    def measure(self, alert: str, namespace: str, *, now: int, since: int) -> list[Row]:
+        """What an alert's query finds: (value, how many things it is about, one of them by name), or nothing."""
+
+    def write_nothing(self) -> None:
+        """Wait for one's turn to write, write nothing, and commit: as long as that takes, every step waits."""
+
+    def policy(self, namespace: str) -> str | None:
+        """Who may do what in a namespace, as its code declared it last; None: it never did."""
+
+    def declare_policy(self, namespace: str, policy: str, audit: Callable[[str | None, int], Audit]) -> None:
+        """Keep who may do what from now on; an audit row of what it was before, if that differs."""
+
+    def propose(self, new: Proposal, audit: Callable[[Proposal], Audit]) -> Proposal:
+        """Keep a proposal, with its audit row; or the same one, if it is open already, which leaves no row."""
+
+    def proposal(self, namespace: str, no: int) -> Proposal | None:
+        """The proposal with this number."""
+
+    def proposals(self, namespace: str, *, every: bool, limit: int) -> list[Proposal]:
+        """Proposals, newest first: those that can be confirmed now, or `every` one."""
+
+    def decline(self, closing: Closing, audit: Audit) -> bool:
+        """Close a proposal without carrying it out, with its audit row; False: it is closed already, or over."""
 
     def audits(self, namespace: str | None, run_id: str | None) -> list[Audit]:
         """Audit rows, oldest first; None for all. The chain of hashes runs through the whole ledger."""

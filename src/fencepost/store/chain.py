@@ -13,12 +13,13 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fencepost.core.errors import Misuse
 from fencepost.core.records import Audit
 
 if TYPE_CHECKING:
+    from fencepost.store.queries import Row
     from fencepost.store.statements import Statements
 
 _STORED = tuple(field.name for field in fields(Audit) if field.name != "no")
@@ -90,11 +91,25 @@ def chained(row: Audit, *, previous: str) -> Audit:
     return replace(row, hash=_digest(row))
 
 
+def chain(added: Iterable[Audit], *, last: list[Row]) -> list[Audit]:
+    """Rows to be appended in one go, each chained to the one before; `last` is what `last_audit_hash` has found."""
+    found: list[Audit] = []
+    previous = last[0][0] if last else ""
+    for row in added:
+        found.append(chained(row, previous=previous))
+        previous = found[-1].hash
+    return found
+
+
+def values_of(row: Audit) -> dict[str, Any]:
+    """What `add_audit` takes of a chained row."""
+    return {name: getattr(row, name) for name in _STORED}
+
+
 def append(statements: Statements, row: Audit) -> Audit:
     """Chain the row to the last one and insert it; nobody else may append until the transaction is over."""
-    last = statements.execute("last_audit_hash")
-    row = chained(row, previous=last[0][0] if last else "")
-    row.no = statements.execute("add_audit", **{name: getattr(row, name) for name in _STORED})[0][0]
+    [row] = chain([row], last=statements.execute("last_audit_hash"))
+    row.no = statements.execute("add_audit", **values_of(row))[0][0]
     return row
 
 

@@ -22,7 +22,7 @@ from fencepost.core.records import Audit
 from fencepost.core.states import RunState
 from fencepost.store import rows
 from fencepost.store.api import Answer, Group, NewRun, Started
-from fencepost.store.chain import append
+from fencepost.store.chain import chain, values_of
 from fencepost.store.groups import Outcome, audits
 from fencepost.store.moves import MoveRun, NextTurn, StartChild
 from fencepost.store.postgres_batch import Batch, Writer
@@ -31,7 +31,6 @@ from fencepost.store.postgres_failures import is_gone, is_of_one_record, is_pass
 from fencepost.store.postgres_pool import Pool
 from fencepost.store.queries import Query, Row
 from fencepost.store.server_clock import ServerClock, boot_time
-from fencepost.store.statements import Statements
 from fencepost.store.transaction import Patience
 
 # Whatever a database's or a user's defaults are: the guards lock what they read, and need no snapshot. But where it is
@@ -158,12 +157,11 @@ class Commits:
         return Doubt(connection.mark.id, connection.mark.number + 1)
 
     def audit(self, connection: PostgresConnection, rows: Sequence[Audit]) -> None:
-        """Append audit rows in the transaction; the chain is locked until its end."""
+        """Append audit rows in the transaction, in two round trips; the chain is locked until its end."""
         if rows:
-            connection.run_encoded([self._step("lock_audit")])
-            statements = Statements(connection, self._queries)
-            for row in rows:
-                append(statements, row)
+            last = connection.run_encoded([self._step("lock_audit"), self._step("last_audit_hash")])[1].rows
+            add = self._queries["add_audit"]
+            connection.run([(add.statement, add.bind(**values_of(row))) for row in chain(rows, last=last)])
 
     def farewell(self, connection: PostgresConnection) -> None:
         """Take a connection's mark along, before it is closed in peace."""
@@ -220,10 +218,11 @@ class Prepared:
         self._has_happened = False
         self._answers: list[Outcome] | None = None
         """What every group and then every start was answered, as far as it was found one by one."""
+        # A chain is read before it is written, which takes more than one round trip.
+        self._is_audited = any(group.audits for group in self._batch.groups)
         self._steps: list[Encoded] | None
         try:
-            # A chain is read before it is written, which takes more than one round trip.
-            self._steps = None if any(group.audits for group in self._batch.groups) else writer.steps(self._batch)
+            self._steps = writer.steps(self._batch)
         except PostgresError:
             self._steps = None  # one by one
 
@@ -259,10 +258,12 @@ class Prepared:
             self._doubt = None
         if self._has_happened:
             return self._answers if self._answers is not None else self._read_back(patience)
-        if self._steps is not None:
+        if self._steps is not None and not self._is_audited:
             return self._all_at_once(self._steps, patience)
         if patience <= 0:
             raise self._unfinished()
+        if self._steps is not None:
+            return self._with_audits(self._steps, patience)
         return self._one_by_one(patience)
 
     def _unfinished(self) -> StoreBusy:
@@ -310,6 +311,28 @@ class Prepared:
         self._steps = None
         return self._go_on(patience)
 
+    def _with_audits(self, steps: Sequence[Encoded], patience: float) -> list[Outcome]:
+        """Write the whole batch at once, and then its audit rows."""
+        connection = self._commits.lend(patience)
+        try:
+            before = boot_time()
+            written = connection.run_encoded([BEGIN, self._commits.mark(connection), *steps])
+            self._commits.learn(written[1].rows[0][:1], before)
+            answers: list[Outcome] = [Answer.MOVED] * len(self._batch.groups)
+            if self._batch.starts:
+                answers += self._started(written[len(steps) :])
+            self._commits.audit(connection, audits(self._batch.groups, answers))
+        except PostgresError as error:
+            if is_gone(error) or not is_of_one_record(error):
+                self._commits.refuse(connection, error)
+            self._commits.take_back(connection)
+            self._steps = None
+            return self._go_on(patience)
+        except BaseException:
+            self._commits.take_back(connection)
+            raise
+        return self._ended(connection, answers, patience)
+
     # -- one by one -----------------------------------------------------------------------------------------------
 
     def _one_by_one(self, patience: float) -> list[Outcome]:
@@ -327,6 +350,9 @@ class Prepared:
         except BaseException:
             self._commits.take_back(connection)
             raise
+        return self._ended(connection, answers, patience)
+
+    def _ended(self, connection: PostgresConnection, answers: list[Outcome], patience: float) -> list[Outcome]:
         self._answers = answers
         ended = self._commits.commit(connection, self._telling)
         if not isinstance(ended, Doubt):

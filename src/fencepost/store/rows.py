@@ -1,8 +1,7 @@
 """Turns rows of the tables into records: the column order of the SELECTs in one place.
 
-Each function takes the columns in the order of its query in history.sql, runs.sql, leases.sql, schedules.sql
-or audit.sql. It
-decides nothing and reads nothing; `sqlite` runs the queries.
+Each function takes the columns in the order of its query in history.sql, runs.sql, leases.sql, schedules.sql,
+people.sql or audit.sql. It decides nothing and reads nothing; `sqlite` runs the queries.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 
 from fencepost.core.contradictions import Kin
 from fencepost.core.epoch import Epoch
+from fencepost.core.proposals import Proposal, ProposalState
 from fencepost.core.records import (
     Attempt,
     Audit,
@@ -118,6 +118,13 @@ def kin(row: Row) -> Kin:
 def audit(row: Row) -> Audit:
     """A row of `audits_of_run` or `all_audits`."""
     return Audit(*row)
+
+
+def proposal(row: Row) -> Proposal:
+    """A row of `find_proposal`, `open_proposal` or `list_proposals`."""
+    values = list(row)
+    values[12] = ProposalState(values[12])
+    return Proposal(*values)
 
 
 def history(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fencepost.core.errors import Misuse
 from fencepost.core.schedule import Firing, Plan
 from fencepost.store import faultpoints, rows
-from fencepost.store.api import Change, Declaration, NewRun, Started
+from fencepost.store.api import Change, Declaration, NewRun, Redeclared, Started
 from fencepost.store.statements import Statements, Work
 from fencepost.store.verbs import Verbs, whole
 
@@ -34,7 +34,9 @@ class ScheduleVerbs(Verbs):
         return [rows.plan(row) for row in found]
 
     @whole
-    def declare_schedules(self, namespace: str, lease: str, declaration: Declaration) -> list[Plan]:
+    def declare_schedules(
+        self, namespace: str, lease: str, declaration: Declaration, audit: Redeclared | None = None
+    ) -> list[Plan]:
         """See `Store.declare_schedules`."""
         now = self.now()
         with self._writing() as work:
@@ -46,6 +48,7 @@ class ScheduleVerbs(Verbs):
                 if plan not in before:
                     self._write_plan(work, plan)
                     work.change("take_name", namespace=namespace, name=plan.name)
+                    self._audit_change(work, _as_it_was(before, plan), plan, audit)
             by_name = {plan.name: plan.no for plan in _plans(work, namespace, now)}
             for plan in plans:
                 work.change("carry_schedule", schedule=by_name[plan.name], lease=lease)
@@ -90,6 +93,11 @@ class ScheduleVerbs(Verbs):
             work.announce()
             return None if plan is None else _named(_plans(work, namespace, now), plan.name)
 
+    def _audit_change(self, work: Work, before: Plan | None, plan: Plan, audit: Redeclared | None) -> None:
+        row = None if before is None or audit is None else audit(before, plan)
+        if row is not None:
+            self._append(work, row)
+
     def _write_plan(self, work: Work, plan: Plan) -> bool:
         """Insert a plan without a number, or write one that is still as it was seen; whether it was."""
         name = "move_schedule" if plan.no else "add_schedule"
@@ -103,6 +111,10 @@ class ScheduleVerbs(Verbs):
 
 def _plans(reading: Statements, namespace: str, now: int) -> list[Plan]:
     return [rows.plan(row) for row in reading.execute("all_schedules", namespace=namespace, now=now)]
+
+
+def _as_it_was(before: list[Plan], plan: Plan) -> Plan | None:
+    return next((one for one in before if one.no == plan.no), None)
 
 
 def _named(plans: list[Plan], name: str) -> Plan:

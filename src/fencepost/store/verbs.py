@@ -15,13 +15,14 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fencepost.core.epoch import Epoch
-from fencepost.core.errors import LeaseLost, NotOwner
+from fencepost.core.errors import LeaseLost, NotOwner, VerbRefused
 from fencepost.core.poison import fitting
 from fencepost.core.position import effect_position
+from fencepost.core.proposals import ProposalState
 from fencepost.core.records import Audit, History, Lease, Run
 from fencepost.core.transitions import IllegalTransition
 from fencepost.store import callers, faultpoints, histories, rows
-from fencepost.store.api import AuditFilter, Decision, NewRun, RunFilter, Started
+from fencepost.store.api import AuditFilter, Closing, Decision, NewRun, RunFilter, Started
 from fencepost.store.callers import Steps
 from fencepost.store.chain import append
 from fencepost.store.moves import Move, Observe
@@ -314,10 +315,12 @@ class Verbs(ABC):
             return histories.load(reading, runs)
 
     @whole
-    def decide(self, run: int, decision: Decision) -> History:
+    def decide(self, run: int, decision: Decision, *, confirms: Closing | None = None) -> History:
         """See `Store.decide`. Raises `IllegalTransition` when a move's own guard refuses it."""
         with self._writing() as work:
             work.lock("lock_family", run=run)
+            if confirms is not None:
+                confirm(work, confirms, self.now())
             history = histories.load_one(work, run)
             moves, observations, audits = decision(history, self.now())
             work.passing(faultpoints.of_moves(moves) if self.probe else [])
@@ -393,6 +396,18 @@ class Verbs(ABC):
     def _read(self, name: str, /, **values: Any) -> list[Row]:
         with self._reading() as reading:
             return reading.execute(name, **values)
+
+
+def confirm(work: Work, confirms: Closing, now: int) -> None:
+    """Close a proposal as confirmed, in the transaction of the verb that it was made for; see `Store.decide`."""
+    if not work.change(
+        "close_proposal", no=confirms.no, state=ProposalState.CONFIRMED.value, by=confirms.by, now=now
+    ):  # fmt: skip
+        raise VerbRefused(
+            f"proposal {confirms.no} is closed already, or its time is over",
+            hint="`fencepost proposals` lists those that can be confirmed",
+            ids={"proposal": str(confirms.no)},
+        )
 
 
 def _refuse(move: Move | None) -> None:

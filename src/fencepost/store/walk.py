@@ -75,6 +75,9 @@ class Walk:
             audits_of_nothing=[
                 (row[0], row[1], row[2]) for row in self._reading.execute("audits_of_nothing", limit=FOUND_MAX)
             ],
+            silent_proposals=[
+                (row[0], row[1], row[2]) for row in self._reading.execute("silent_proposals", limit=FOUND_MAX)
+            ],
         )
 
 

@@ -67,6 +67,14 @@ PLANTS: dict[str, tuple[str, ...]] = {
     # -- the ledger
     "token_that_is_void": ("INSERT INTO epoch (number, lost_from, began_at) VALUES (1, 0, 0)",),
     "lease_half_closed": ("UPDATE lease SET closed_at = 1",),
+    "confirmed_without_a_word": (
+        """
+        INSERT INTO proposal (
+            run, verb, arguments, digest, seen, reason, proposed_by, proposed_at, expires_at, state,
+            closed_by, closed_at
+        ) VALUES (2, 'cancel', '{}', '', 1, 'x', 'ann', 1, 2, 'confirmed', 'bob', 1)
+        """,
+    ),
     "audit_of_nothing": ("UPDATE audit SET run_id = 'nobody' WHERE no = 1",),
     CHAIN: ("UPDATE audit SET actor = 'nobody' WHERE no = 1",),
     STRAY: ("UPDATE step SET run = 99 WHERE run = 5",),

@@ -108,6 +108,24 @@ WITH pasted AS (
 )
 SELECT count(*) FROM pasted;
 
+-- name: paste_permission
+-- Insert who may do what as it is; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.permission
+    SELECT * FROM json_populate_recordset(NULL::fencepost.permission, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_proposal
+-- Insert proposals as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.proposal OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.proposal, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
 -- name: continue_run
 -- Number new runs from the highest on.
 SELECT setval(pg_get_serial_sequence('fencepost.run', 'no'), max(no)) FROM fencepost.run;
@@ -136,6 +154,10 @@ SELECT setval(pg_get_serial_sequence('fencepost.signal', 'no'), max(no)) FROM fe
 -- Number new audit rows from the highest on.
 SELECT setval(pg_get_serial_sequence('fencepost.audit', 'no'), max(no)) FROM fencepost.audit;
 
+-- name: continue_proposal
+-- Number new proposals from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.proposal', 'no'), max(no)) FROM fencepost.proposal;
+
 -- name: ledger_is_empty
 -- Whether nothing was ever written here.
 SELECT NOT EXISTS (SELECT FROM fencepost.run) AND NOT EXISTS (SELECT FROM fencepost.audit)
@@ -149,4 +171,5 @@ SELECT
     (SELECT count(*) FROM fencepost.schedule_carrier), (SELECT count(*) FROM fencepost.step),
     (SELECT count(*) FROM fencepost.operation), (SELECT count(*) FROM fencepost.attempt),
     (SELECT count(*) FROM fencepost.token), (SELECT count(*) FROM fencepost.observation),
-    (SELECT count(*) FROM fencepost.signal), (SELECT count(*) FROM fencepost.audit);
+    (SELECT count(*) FROM fencepost.signal), (SELECT count(*) FROM fencepost.audit),
+    (SELECT count(*) FROM fencepost.permission), (SELECT count(*) FROM fencepost.proposal);

@@ -88,11 +88,22 @@ WHERE key IN (SELECT key FROM fencepost.operation WHERE run > :after AND run <= 
 GROUP BY key HAVING count(*) > 1 ORDER BY key;
 
 -- name: audits_of_nothing
--- Audit rows that tell what was done to a run that is not there; what concerns the whole ledger names none.
+-- Audit rows that tell what was done to a run that is not there; what concerns the whole ledger names none, and a
+-- schedule's verb names the schedule.
 SELECT no, verb, run_id FROM fencepost.audit
-WHERE outcome = 'done' AND run_id <> ''
+WHERE outcome = 'done' AND run_id <> '' AND verb NOT LIKE '% schedule'
 AND NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.namespace = audit.namespace AND run.id = audit.run_id)
 ORDER BY no LIMIT :limit;
+
+-- name: silent_proposals
+-- Proposals that were confirmed, while no audit row says that their verb was done by whoever confirmed them.
+SELECT proposal.no, proposal.verb, run.id FROM fencepost.proposal JOIN fencepost.run ON run.no = proposal.run
+WHERE proposal.state = 'confirmed' AND NOT EXISTS (
+    SELECT 1 FROM fencepost.audit
+    WHERE audit.namespace = run.namespace AND audit.run_id = run.id AND audit.verb = proposal.verb
+    AND outcome = 'done' AND actor = closed_by AND (after::json ->> 'proposal')::bigint = proposal.no
+)
+ORDER BY proposal.no LIMIT :limit;
 
 -- name: leases_half_closed
 -- Leases that are live and over at once, or neither.

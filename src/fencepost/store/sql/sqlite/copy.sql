@@ -48,6 +48,14 @@ SELECT rowid AS no, * FROM signal ORDER BY rowid;
 -- Every audit row, chained as it is.
 SELECT * FROM audit ORDER BY no;
 
+-- name: copy_permission
+-- Who may do what, in each namespace.
+SELECT * FROM permission ORDER BY namespace;
+
+-- name: copy_proposal
+-- Everything that was proposed.
+SELECT * FROM proposal ORDER BY no;
+
 -- name: leases_in_force
 -- Worker lives that may still write: none of them has given its lease back, or let it run out.
 SELECT id, host, pid FROM lease WHERE state = 'live' AND expires_at + :margin > :now ORDER BY id;

@@ -281,6 +281,9 @@ CREATE TABLE fencepost.operation (
 -- An approval, by the position of its wait, is used once: whatever else would use it is not even written.
 CREATE UNIQUE INDEX approval_used ON fencepost.operation (run, approval) WHERE approval IS NOT NULL;
 
+-- What contradicts itself is looked for all the time, and nearly never there.
+CREATE INDEX operation_conflict ON fencepost.operation (run) WHERE conflict = 1;
+
 -- A later dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
 CREATE TABLE fencepost.attempt (
     run bigint NOT NULL REFERENCES fencepost.run (no),
@@ -429,3 +432,37 @@ BEGIN
     END IF;
 END
 $$;
+
+-- Who may do what in a namespace, as its code declared it last. Without a row everybody may do every verb.
+CREATE TABLE fencepost.permission (
+    namespace text COLLATE "C" NOT NULL PRIMARY KEY,
+    policy text NOT NULL,
+    declared_at bigint NOT NULL
+);
+
+-- A verb on a run that a first person asked for, and a second one has to confirm; what it is to do does not change.
+CREATE TABLE fencepost.proposal (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run bigint NOT NULL REFERENCES fencepost.run (no),
+    verb text NOT NULL,
+    arguments text NOT NULL,
+    digest text COLLATE "C" NOT NULL,
+    -- The run's version that the first person decided about: confirmed is what they saw, or nothing.
+    seen bigint NOT NULL,
+    reason text NOT NULL,
+    proposed_by text NOT NULL,
+    proposed_at bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    state text COLLATE "C" NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'confirmed', 'declined', 'expired')),
+    closed_by text,
+    closed_at bigint,
+    CHECK (expires_at > proposed_at),
+    CHECK ((state = 'open') = (closed_at IS NULL)),
+    -- A person closes it, unless its time does.
+    CHECK ((state IN ('confirmed', 'declined')) = (closed_by IS NOT NULL)),
+    -- Two persons are two.
+    CHECK (state <> 'confirmed' OR closed_by <> proposed_by)
+);
+
+-- The same click counts once; and what is open is what a person lists.
+CREATE UNIQUE INDEX proposal_open ON fencepost.proposal (run, digest) WHERE state = 'open';

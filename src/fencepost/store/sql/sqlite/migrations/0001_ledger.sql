@@ -262,6 +262,9 @@ CREATE TABLE operation (
 -- An approval, by the position of its wait, is used once: whatever else would use it is not even written.
 CREATE UNIQUE INDEX approval_used ON operation (run, approval) WHERE approval IS NOT NULL;
 
+-- What contradicts itself is looked for all the time, and nearly never there.
+CREATE INDEX operation_conflict ON operation (run) WHERE conflict = 1;
+
 -- A later dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
 CREATE TABLE attempt (
     run INTEGER NOT NULL REFERENCES run (no),
@@ -395,3 +398,37 @@ CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit
 BEGIN
     SELECT RAISE(ABORT, 'audit rows are append-only');
 END;
+
+-- Who may do what in a namespace, as its code declared it last. Without a row everybody may do every verb.
+CREATE TABLE permission (
+    namespace TEXT NOT NULL PRIMARY KEY,
+    policy TEXT NOT NULL,
+    declared_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- A verb on a run that a first person asked for, and a second one has to confirm; what it is to do does not change.
+CREATE TABLE proposal (
+    no INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL REFERENCES run (no),
+    verb TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    -- The run's version that the first person decided about: confirmed is what they saw, or nothing.
+    seen INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    proposed_by TEXT NOT NULL,
+    proposed_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'confirmed', 'declined', 'expired')),
+    closed_by TEXT,
+    closed_at INTEGER,
+    CHECK (expires_at > proposed_at),
+    CHECK ((state = 'open') = (closed_at IS NULL)),
+    -- A person closes it, unless its time does.
+    CHECK ((state IN ('confirmed', 'declined')) = (closed_by IS NOT NULL)),
+    -- Two persons are two.
+    CHECK (state <> 'confirmed' OR closed_by <> proposed_by)
+) STRICT;
+
+-- The same click counts once; and what is open is what a person lists.
+CREATE UNIQUE INDEX proposal_open ON proposal (run, digest) WHERE state = 'open';

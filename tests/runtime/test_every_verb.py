@@ -1,0 +1,266 @@
+"""What holds of every verb of a person, read off the table of verbs: role, version, reason, generation, two persons.
+
+A verb without a row in the table, or without a stage here on which it applies, fails by that.
+"""
+
+import importlib
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+from fencepost import runtime
+from fencepost.core.errors import Misuse, NotPermitted, RunNotFound, SecondPersonNeeded, VerbRefused
+from fencepost.core.permissions import CASES, VERBS, Compares, Permissions
+from fencepost.core.states import RunState
+from fencepost.effects.answers import Conflicting
+from fencepost.runtime import confirming, restoring, schedules, signalling
+from fencepost.runtime.app import App
+from fencepost.runtime.bulk import VERBS as IN_BULK
+from fencepost.runtime.bulk import Selection
+from fencepost.runtime.repertoire import ON_RUNS
+from fencepost.runtime.run import Run
+from fencepost.runtime.workflow import workflow
+from tests.runtime.stage import asked, keyed, once, played, reaches, target, working
+
+WHO = Permissions({"ann": "admin", "bob": "admin", "vic": "viewer", "app": "approver", "max": "operator"})
+
+
+@workflow(name="hangs")
+async def hangs(run: Run) -> str:
+    await run.do(keyed("before"))
+    return await run.do(once("two"))
+
+
+@workflow(name="hangs", version=2)
+async def hangs_on(run: Run) -> str:
+    await run.do(keyed("before"))
+    return await run.do(once("two"))
+
+
+@workflow(name="contradicts")
+async def contradicts(run: Run) -> str:
+    return await run.do(asked("two"))
+
+
+CODE = (hangs, hangs_on, contradicts)
+
+
+class Stage(NamedTuple):
+    """How a run comes to where a verb applies, and what the verb is given beside who and why."""
+
+    arguments: Mapping[str, Any] = MappingProxyType({})
+    plan: tuple[str, ...] = ("lose",)
+    code: Any = hangs
+    first: str | None = None
+
+
+STAGES = {
+    "resume": Stage(),
+    "reconcile": Stage(),
+    "retry": Stage({"step": "once"}, ("busy",) * 3),
+    "settle": Stage({"step": "once", "happened": True, "result": '"seen"'}),
+    "settle conflict": Stage({"step": "asked", "happened": True, "result": '"seen"'}, code=contradicts),
+    "cancel": Stage(),
+    "compensate": Stage(),
+    "terminate": Stage(),
+    "reopen": Stage(first="terminate"),
+    "migrate": Stage({"to": 2}),
+}
+every_verb = pytest.mark.parametrize("name", STAGES)
+
+
+async def staged(db: str, name: str) -> None:
+    """Leave a run "r" to which the verb applies in the ledger, and no worker."""
+    stage = STAGES[name]
+    target.plan("two", *stage.plan)
+    if stage.code is contradicts:
+        target.answers.append(Conflicting(2))
+    async with working(db, *CODE) as app:
+        await app.start(stage.code, id="r")
+        await reaches(app, "r", RunState.HELD)
+        if stage.first is not None:
+            await app._verb(ON_RUNS[stage.first], "r", by="ann", reason="so that it applies")
+
+
+def rows(app: App, run: str = "r") -> list[tuple[str, str, str]]:
+    return [(row.actor, row.verb, row.outcome) for row in app.store.audits("default", run)]
+
+
+def test_the_table_the_repertoire_and_the_stages_name_the_same_verbs() -> None:
+    on_runs = {name for name, verb in VERBS.items() if verb.compares is Compares.RUN_VERSION}
+    assert on_runs == set(ON_RUNS) == set(STAGES)
+    assert set(IN_BULK) < on_runs < set(CASES)
+
+
+def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
+    others = {f"{name} schedule" for name in ("pause", "unpause", "fire", "remove")}
+    others |= {restoring.RESTORED, restoring.CLOSED, "signal", "approve", "deny", "confirm", "decline"}
+    assert others == set(VERBS) - set(ON_RUNS)
+
+
+def test_no_function_that_a_person_calls_is_missing_from_the_tables() -> None:
+    known = {*ON_RUNS.values(), confirming.confirm, confirming.decline, signalling.send}
+    known |= {schedules.pause, schedules.unpause, schedules.fire, schedules.remove}
+    known |= {restoring.restored, restoring.close_lost_time}
+    found = {
+        function
+        for module in pkgutil.iter_modules(runtime.__path__, "fencepost.runtime.")
+        if module.name not in CARRY_OUT
+        for function in vars(importlib.import_module(module.name)).values()
+        if inspect.isfunction(function) and function.__module__ == module.name and not function.__name__.startswith("_")
+        and {"app", "by", "reason"} <= set(inspect.signature(function).parameters)
+    }  # fmt: skip
+    assert found == known
+
+
+CARRY_OUT = {"fencepost.runtime.deeds", "fencepost.runtime.permits"}
+"""Where it is asked who may; these are no verbs."""
+
+
+@every_verb
+@played
+async def test_what_is_refused_changes_nothing_and_leaves_a_row_that_says_what_was_missing(db, name):
+    await staged(db, name)
+    async with App(db, workflows=CODE, permissions=WHO) as app:
+        before, earlier = await app.show("r"), rows(app)
+        given = {"by": "ann", "reason": "she says so", "version": before.run.version} | dict(STAGES[name].arguments)
+
+        async def refused(error: type[Exception], match: str, **instead: Any) -> None:
+            with pytest.raises(error, match=match):
+                await app._verb(ON_RUNS[name], "r", **(given | instead))
+
+        await refused(Misuse, "needs who does it and why", by=" ")
+        await refused(Misuse, "needs who does it and why", reason="")
+        await refused(NotPermitted, f"'vic' lacks the role {VERBS[name].role} for {name}", by="vic")
+        await refused(NotPermitted, f"'app' lacks the role {VERBS[name].role}", by="app")
+        await refused(NotPermitted, "'eve' lacks the role", by="eve")
+        await refused(VerbRefused, "has changed since you looked", version=before.run.version - 1)
+        with pytest.raises(RunNotFound):
+            await app._verb(ON_RUNS[name], "nobody", **given)
+
+        assert await app.show("r") == before
+        refusals = [(" ", name), ("ann", name), ("vic", name), ("app", name), ("eve", name), ("ann", name)]
+        assert rows(app) == earlier + [(*one, "refused") for one in refusals]
+        assert rows(app, "nobody") == [("ann", name, "refused")]
+        said = app.store.audits("default", "r")[len(earlier) + 2]
+        assert f"lacks the role {VERBS[name].role}" in said.reason
+        assert app.store.audits("default", "nobody")[0].reason == "she says so (refused: no run has the id 'nobody')"
+
+
+@every_verb
+@played
+async def test_what_is_done_compares_the_version_raises_the_generation_if_it_takes_and_leaves_one_row(db, name):
+    await staged(db, name)
+    async with App(db, workflows=CODE, permissions=WHO) as app:
+        before, earlier = (await app.show("r")).run, rows(app)
+        person = "ann" if VERBS[name].role == "admin" else "max"
+        done = await app._verb(
+            ON_RUNS[name], "r", by=person, reason="why not", version=before.version, **STAGES[name].arguments
+        )
+        assert done.version > before.version
+        assert (done.generation > before.generation) is VERBS[name].takes
+        assert rows(app) == [*earlier, (person, name, "done")]
+        assert (await app.verify_audit()).broken is None
+
+
+@every_verb
+@played
+async def test_what_takes_two_persons_is_done_once_by_the_second_on_the_run_that_the_first_one_saw(db, name):
+    await staged(db, name)
+    two = Permissions({"ann": "admin", "bob": "admin", "vic": "viewer"}, two_persons=[name])
+    async with App(db, workflows=CODE, permissions=two) as app:
+        before, earlier = await app.show("r"), rows(app)
+        given = {"by": "ann", "reason": "she says so"} | dict(STAGES[name].arguments)
+        for _ in range(2):  # the second click is the same proposal
+            with pytest.raises(SecondPersonNeeded, match="two persons are needed") as needed:
+                await app._verb(ON_RUNS[name], "r", **given)
+        assert await app.show("r") == before
+        (open_,) = await app.proposals()
+        assert needed.value.ids == {"run": "r", "proposal": str(open_.no)}
+
+        for who, error, match in (
+            ("ann", VerbRefused, "cannot be the second person"), ("vic", NotPermitted, "'vic' lacks the role"),
+        ):  # fmt: skip
+            with pytest.raises(error, match=match):
+                await app.confirm(open_.no, by=who, reason="I have looked")
+        assert await app.show("r") == before
+
+        done = await app.confirm(open_.no, by="bob", reason="I have looked")
+        assert done.version > before.run.version
+        with pytest.raises(VerbRefused, match=f"proposal {open_.no} is confirmed by bob"):
+            await app.confirm(open_.no, by="bob", reason="once more")
+        refused_by = ("ann", "confirm"), ("vic", "confirm" if VERBS["confirm"].role == "operator" else name)
+        told = [("ann", "propose", "done"), *((*one, "refused") for one in refused_by)]
+        assert rows(app) == [*earlier, *told, ("bob", name, "done"), ("bob", "confirm", "refused")]
+        row = app.store.audits("default", "r")[-2]
+        assert "proposed by ann; I have looked" in row.reason
+        assert (json.loads(row.after)["proposed by"], json.loads(row.after)["proposal"]) == ("ann", open_.no)
+        assert await app.proposals() == []
+        assert [one.state for one in await app.proposals(every=True)] == ["confirmed"]
+
+
+# -- what is not on one run -------------------------------------------------------------------------------------------
+
+
+def on_a_schedule(verb: Callable[..., Any]) -> Callable[[App, str], Any]:
+    return lambda app, by: verb(app, "yearly", by=by, reason="why")
+
+
+OTHERS: dict[str, Callable[[App, str], Any]] = {
+    "pause schedule": on_a_schedule(schedules.pause),
+    "unpause schedule": on_a_schedule(schedules.unpause),
+    "fire schedule": on_a_schedule(schedules.fire),
+    "remove schedule": on_a_schedule(schedules.remove),
+    "restored": lambda app, by: restoring.restored(app, by=by, reason="why"),
+    "close lost time": lambda app, by: restoring.close_lost_time(app, by=by, reason="why"),
+    "signal": lambda app, by: signalling.send(app, "r", "word", 1, id=None, sender="", by=by),
+    "approve": lambda app, by: signalling.approve(
+        app, "r", "ok", by=by, approved=True, comment="", digest=None, id=None
+    ),
+    "deny": lambda app, by: signalling.approve(app, "r", "ok", by=by, approved=False, comment="", digest=None, id=None),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@played
+async def test_verbs_on_schedules_the_ledger_and_waits_ask_for_the_role_too(db, name):
+    async with App(db, workflows=CODE, permissions=WHO) as app:
+        with pytest.raises(NotPermitted, match=f"'vic' lacks the role {VERBS[name].role} for {name}"):
+            OTHERS[name](app, "vic")
+        (row,) = app.store.audits("default", None)
+        assert (row.actor, row.verb, row.outcome) == ("vic", name, "refused")
+        assert app.store.epoch() is None
+
+
+@played
+async def test_what_a_person_sends_by_hand_leaves_a_row_and_what_code_sends_does_not(db):
+    async with App(db, workflows=CODE, permissions=WHO) as app:
+        await app.start(hangs, id="r")
+        for number in range(20):
+            await app.signal("r", "word", number, id=str(number), sender="the shop")
+        assert rows(app) == []
+        await app.signal("r", "word", 1, id="by hand", by="max", reason="it was lost")
+        assert rows(app) == [("max", "signal", "done")]
+        assert app.store.audits("default", "r")[0].reason == "it was lost"
+
+
+@played
+async def test_many_at_once_are_asked_for_their_role_and_their_second_person_too(db):
+    await staged(db, "terminate")
+    two = Permissions({"ann": "admin", "vic": "viewer"}, two_persons=["terminate an unknown"])
+    async with App(db, workflows=CODE, permissions=two) as app:
+        held = Selection(state="held")
+        (denied,) = await app.bulk("terminate", held, by="vic", reason="all of them")
+        assert "lacks the role operator" in denied.refused
+        (would,) = await app.bulk("terminate", held, dry_run=True, by="ann", reason="all of them")
+        assert "two persons are needed" in would.refused
+        assert await app.proposals() == []
+        (proposed,) = await app.bulk("terminate", held, by="ann", reason="all of them")
+        assert "kept as proposal 1" in proposed.refused
+        assert [one.no for one in await app.proposals()] == [1]
+        assert rows(app) == [("vic", "terminate", "refused"), ("ann", "propose", "done")]
