@@ -111,7 +111,7 @@ def cancel(
 
     found = app_for(app, db, namespace, with_code=False)
     arguments = {"by": somebody(by), "reason": reason, "version": if_version}
-    return _act("cancel", found, run, as_json=as_json, also=_detached, **arguments)
+    return _act("cancel", found, run, arguments, as_json=as_json, also=_detached)
 
 
 def terminate(
@@ -150,7 +150,7 @@ def reconcile(
 
     found = app_for(app, db, namespace, with_code=False)
     arguments = {"step": step, "item": item, "by": somebody(by), "reason": reason, "version": if_version}
-    return _act("reconcile", found, run, as_json=as_json, **arguments)
+    return _act("reconcile", found, run, arguments, as_json=as_json)
 
 
 def reopen(
@@ -171,7 +171,7 @@ def retry(
     """Give an operation that failed for good a new budget. Needs --app."""
     found = _app_with_code("retry", app, db, namespace)
     arguments = {"step": step, "item": item, "by": somebody(by), "reason": reason, "version": if_version}
-    return _act("retry", found, run, as_json=as_json, **arguments)
+    return _act("retry", found, run, arguments, as_json=as_json)
 
 
 def forward(
@@ -184,7 +184,7 @@ def forward(
     """
     found = _app_with_code("forward", app, db, namespace)
     arguments = {"step": step, "item": item, "by": somebody(by), "reason": reason, "version": if_version}
-    return _act("forward", found, run, as_json=as_json, **arguments)
+    return _act("forward", found, run, arguments, as_json=as_json)
 
 
 def migrate(
@@ -205,7 +205,7 @@ def migrate(
         if not (reason or "").strip():
             raise Usage("migrate needs a reason", hint="give --reason TEXT, or --dry-run to see whether it fits")
         arguments = {"to": to, "by": somebody(by), "reason": reason, "version": if_version}
-        return _act("migrate", found, run, as_json=as_json, **arguments)
+        return _act("migrate", found, run, arguments, as_json=as_json)
     return _rehearse(found, run, to, as_json=as_json)
 
 
@@ -264,7 +264,7 @@ def settle(
         "step": step, "item": item, "happened": happened, "result": text, "reference": reference, "override": override,
         "by": somebody(by), "reason": reason, "version": if_version, "turn": turn,
     }  # fmt: skip
-    code = _act("settle_conflict" if conflict else "settle", found, run, as_json=as_json, **arguments)
+    code = _act("settle_conflict" if conflict else "settle", found, run, arguments, as_json=as_json)
     if happened and result is None and not conflict:
         terminal.remark(
             "no --result given: if the effect cannot load it by its reference, the run will be held again, "
@@ -288,7 +288,7 @@ def _plain(
     from fencepost.cli.target import app_for
 
     found = app_for(*where, with_code=False)
-    return _act(verb, found, run, as_json=as_json, by=somebody(by), reason=reason, version=version)
+    return _act(verb, found, run, {"by": somebody(by), "reason": reason, "version": version}, as_json=as_json)
 
 
 def _with_code_if_named(
@@ -299,7 +299,7 @@ def _with_code_if_named(
     from fencepost.cli.target import app_for
 
     found = app_for(*where, with_code=where[0] is not None)
-    return _act(verb, found, run, as_json=as_json, by=somebody(by), reason=reason, version=version)
+    return _act(verb, found, run, {"by": somebody(by), "reason": reason, "version": version}, as_json=as_json)
 
 
 def _app_with_code(verb: str, app: str | None, db: str | None, namespace: str | None) -> Any:
@@ -319,19 +319,20 @@ def _detached(store: Store, run: Run) -> dict[str, Any]:
 
 
 def _act(
-    name: str, app: Any, run_id: str, *, as_json: bool, also: Callable[[Store, Run], dict[str, Any]] | None = None,
-    turn: int | None = None, **arguments: Any,
+    name: str, app: Any, run_id: str, arguments: dict[str, Any], *, as_json: bool,
+    also: Callable[[Store, Run], dict[str, Any]] | None = None,
 ) -> Exit:  # fmt: skip
     """Call the verb and say what the run is now. With --json: `run`, `verb`, `before`, `state`, and versions.
 
-    `also`: what else is to be said of the run, each a list of names. `turn`: whose; None for the last one's.
+    `arguments`: the verb's own, and `turn` where it is about another than the run's last. `also`: what else is to be
+    said of the run, each a list of names.
     """
     from fencepost.cli.target import opened
     from fencepost.runtime.deeds import in_turn
     from fencepost.runtime.permits import run_for
     from fencepost.runtime.repertoire import ON_RUNS
 
-    said = name.replace("_", " ")
+    said, turn = name.replace("_", " "), arguments.pop("turn", None)
     with opened(app):
         before = run_for(app, run_id, said, by=arguments["by"], reason=arguments["reason"])
         if turn is not None:

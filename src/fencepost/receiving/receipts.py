@@ -232,24 +232,24 @@ class Receipts:
 
     def _open(self) -> None:
         """Make the table, at the first use, where it is not there."""
-        if self._is_open:
-            return
-        with self._opening:
-            pauses = Patience(self._patience).pauses()
-            while not self._is_open:
-                try:
-                    self._make_what_is_missing()
-                except StoreBusy:  # SQLite tells it at once, without its patience, to who changes the mode of a file
-                    if not pauses.wait():
-                        raise
+        if not self._is_open:
+            with self._opening:
+                self._make_what_is_missing()
 
     def _make_what_is_missing(self) -> None:
-        with self._lent() as caller:
-            if not caller.run(self.queries["receipt_is_there"], {"schema": self._schema}).rows:
-                self._make(caller)
-        self._is_open = True
+        pauses = Patience(self._patience).pauses()
+        while not self._is_open:
+            try:
+                with self._lent() as caller:
+                    self._make(caller)
+                self._is_open = True
+            except StoreBusy:  # SQLite lets nobody wait who changes the mode of a file that somebody else has
+                if not pauses.wait():
+                    raise
 
     def _make(self, caller: Caller) -> None:
+        if caller.run(self.queries["receipt_is_there"], {"schema": self._schema}).rows:
+            return
         if self.dialect == "postgres":
             before, after = ["begin_making", "lock_making", "create_schema", "create_clock"], ["commit_making"]
         else:

@@ -26,6 +26,7 @@ from fencepost.store.moves import Move, MoveRun, Observe, PinRun
 if TYPE_CHECKING:
     from fencepost.effects.declare import Effect
     from fencepost.runtime.workflow import Workflow
+    from fencepost.store.api import Store
 
 
 class Desk(Asked, Protocol):

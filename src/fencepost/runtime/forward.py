@@ -63,9 +63,7 @@ def forward(
         )  # fmt: skip
         return Deed([chosen, *_goes_on(app, history, operation, now)])
 
-    return perform(
-        app, run, "forward", by=by, reason=reason, version=version, deed=deed, operation=(step, item)
-    ).run
+    return perform(app, run, "forward", by=by, reason=reason, version=version, deed=deed, operation=(step, item)).run
 
 
 def _require_open(run: Run, operation: Operation, steps: Iterable[Step]) -> None:
