@@ -21,7 +21,14 @@ from fencepost.core.identity import check_name, digest_text
 from fencepost.effects.compensation import Compensation
 from fencepost.effects.declared import Declared
 from fencepost.effects.failures import error_record
-from fencepost.effects.fitting import check_call, check_compensation, check_fits, in_parentheses
+from fencepost.effects.fitting import (
+    check_call,
+    check_cancel,
+    check_compensation,
+    check_fits,
+    check_other_way,
+    in_parentheses,
+)
 from fencepost.effects.policy import Policy
 from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
 from fencepost.effects.values import ArgumentsDoor, Carried, Door, result_door
@@ -184,34 +191,15 @@ class Effect(Step[P, R_co]):
         if declared.load is not None:
             check_fits("load", declared.load, self.name, given=("reference",))
         if declared.cancel is not None:
-            self._check_cancel(declared.cancel)
+            check_cancel(declared.cancel, self.name, arguments, atomic=declared.atomic)
         if isinstance(declared.compensate, Compensation):
             undo = declared.compensate.effect
             given = (*arguments.by_position, *arguments.by_name)
             check_compensation(undo.name, undo.arguments.signature, self.name, given=given)
-        if declared.forward is not None:
-            self._check_other_way(declared.forward)
-
-    def _check_other_way(self, other: object) -> None:
-        if not isinstance(other, Effect):
-            raise DeclarationError(f"forward={other!r} is no effect", hint="name a function decorated with @effect")
-        mine = self.arguments.signature.parameters.values()
-        theirs = other.arguments.signature.parameters.values()
-        if [(one.name, one.kind) for one in mine] != [(one.name, one.kind) for one in theirs] or (
-            other.results.annotation != self.results.annotation
-        ):
-            raise DeclarationError(
-                f"forward={other.name} does not do the same as {self.name}",
-                hint="it takes the same arguments, under the same names, and returns the same type",
-            )
-
-    def _check_cancel(self, cancel: Callable[..., Any]) -> None:
-        if self.declared.atomic:
-            raise DeclarationError(
-                f"{self.name} is atomic: nothing of it is on its way that could be cancelled", hint="leave cancel= out"
-            )
-        given = (*self.arguments.by_position, "reference")
-        check_fits("cancel", cancel, self.name, given=given, by_name=self.arguments.by_name)
+        if (other := declared.forward) is not None:
+            if not isinstance(other, Effect):
+                raise DeclarationError(f"forward={other!r} is no effect", hint="name a function decorated with @effect")
+            check_other_way(other.name, other.arguments, other.results, self.name, arguments, self.results)
 
     @property
     def send_key(self) -> KeyHeader | KeyArgument | None:

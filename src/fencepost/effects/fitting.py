@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from fencepost.core.errors import DeclarationError
 from fencepost.effects.culprit import name_of
-from fencepost.effects.values import hints_of
+from fencepost.effects.values import ArgumentsDoor, Door, hints_of
 
 P = ParamSpec("P")
 D = TypeVar("D")
@@ -89,6 +89,31 @@ def check_fits(
         ) from None
     _check_order(role, function, effect, given, bound)
     _check_face(role, function)
+
+
+def check_cancel(cancel: Callable[..., Any], effect: str, arguments: ArgumentsDoor, *, atomic: bool) -> None:
+    """Refuse a function that is to ask a target to stop and cannot be called for it. Raises `DeclarationError`."""
+    if atomic:
+        raise DeclarationError(
+            f"{effect} is atomic: nothing of it is on its way that could be cancelled", hint="leave cancel= out"
+        )
+    given = (*arguments.by_position, "reference")
+    check_fits("cancel", cancel, effect, given=given, by_name=arguments.by_name)
+
+
+def check_other_way(
+    other: str, its: ArgumentsDoor, its_results: Door, effect: str, arguments: ArgumentsDoor, results: Door
+) -> None:
+    """Refuse another way that would be no answer to the same question. Raises `DeclarationError`."""
+
+    def asked(of: ArgumentsDoor) -> list[tuple[str, Any]]:
+        return [(one.name, one.kind) for one in of.signature.parameters.values()]
+
+    if asked(its) != asked(arguments) or its_results.annotation != results.annotation:
+        raise DeclarationError(
+            f"forward={other} does not do the same as {effect}",
+            hint="it takes the same arguments, under the same names, and returns the same type",
+        )
 
 
 def check_compensation(undo: str, signature: inspect.Signature, effect: str, *, given: Sequence[str]) -> None:
