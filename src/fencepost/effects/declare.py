@@ -199,7 +199,8 @@ class Effect(Step[P, R_co]):
         if (other := declared.forward) is not None:
             if not isinstance(other, Effect):
                 raise DeclarationError(f"forward={other!r} is no effect", hint="name a function decorated with @effect")
-            check_other_way(other.name, other.arguments, other.results, self.name, arguments, self.results)
+            results = (other.results, self.results)
+            check_other_way(other.name, self.name, arguments=(other.arguments, arguments), results=results)
 
     @property
     def send_key(self) -> KeyHeader | KeyArgument | None:

@@ -102,14 +102,14 @@ def check_cancel(cancel: Callable[..., Any], effect: str, arguments: ArgumentsDo
 
 
 def check_other_way(
-    other: str, its: ArgumentsDoor, its_results: Door, effect: str, arguments: ArgumentsDoor, results: Door
+    other: str, effect: str, *, arguments: tuple[ArgumentsDoor, ArgumentsDoor], results: tuple[Door, Door]
 ) -> None:
-    """Refuse another way that would be no answer to the same question. Raises `DeclarationError`."""
+    """Refuse another way that would be no answer to the same question: each door is given with the effect's own.
 
-    def asked(of: ArgumentsDoor) -> list[tuple[str, Any]]:
-        return [(one.name, one.kind) for one in of.signature.parameters.values()]
-
-    if asked(its) != asked(arguments) or its_results.annotation != results.annotation:
+    Raises `DeclarationError`.
+    """
+    its, asked = ([(one.name, one.kind) for one in door.signature.parameters.values()] for door in arguments)
+    if its != asked or results[0].annotation != results[1].annotation:
         raise DeclarationError(
             f"forward={other} does not do the same as {effect}",
             hint="it takes the same arguments, under the same names, and returns the same type",
