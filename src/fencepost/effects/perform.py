@@ -26,6 +26,7 @@ from fencepost.core.recovery import (
     Pause,
     absence_is_proof,
     decide,
+    was_reported,
 )
 from fencepost.core.retry import pause
 from fencepost.core.states import OperationState, Outcome
@@ -326,6 +327,8 @@ class Performance:
         """Take in a look-up's answer; None: not concluded, decide again."""
         entry = self.entry
         now = self.clock.now()
+        if isinstance(answer, Absent) and was_reported(entry.operation):
+            answer = Inconclusive("not found, and yet somebody reports on the job under its token")
         entry.operation.lookups += 1
         evidence = answer.evidence()
         seen = Observation(LOOK_UP, answer.says, evidence, now, began_at=began.now)

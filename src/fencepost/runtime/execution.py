@@ -226,6 +226,7 @@ class Execution(Recording):
     def _deliver_due(self) -> list[Asked]:
         """Close one wait, sleep or child whose answer has come, and return what the workflow asks for then."""
         completion = self.positions.next_due(self.host.now(), self.delivered + 1)
+        self.changed = self.changed or self.positions.is_outdated
         return [] if completion is None else self._deliver(completion)
 
     def _fall_due(self) -> None:

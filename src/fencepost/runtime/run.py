@@ -22,10 +22,11 @@ from fencepost.core.errors import (
 )
 from fencepost.core.identity import check_name
 from fencepost.core.schedule import instant_in
-from fencepost.effects.declare import Bound, Step
+from fencepost.effects.declare import Bound, Effect, Step
 from fencepost.effects.values import Door
+from fencepost.runtime.jobs import Jobs, job_terms
 from fencepost.runtime.report import CompensationReport
-from fencepost.runtime.waiting import Granted, approved, wait_spec
+from fencepost.runtime.waiting import EXPIRED, Granted, approved, wait_spec
 
 if TYPE_CHECKING:
     import uuid as uuids
@@ -55,12 +56,13 @@ class ContinueAs:
 class Run:
     """The run as its workflow sees it."""
 
-    __slots__ = ("_driver", "_granted", "_principal", "id")
+    __slots__ = ("_driver", "_granted", "_jobs", "_principal", "id")
 
     def __init__(self, driver: Driver, principal: str | None) -> None:
         self._driver = driver
         self._principal = principal
         self._granted: Granted = {}
+        self._jobs: Jobs | None = None
         self.id = driver.run_id
         """The run's id."""
 
@@ -88,6 +90,7 @@ class Run:
         Raises:
             StepFailed: the step failed for good, proved not to have happened.
             ApprovalRefused: the approval does not allow it, `refusal` says why; nothing was sent.
+            JobUnknown: it would hand over anew a job of whose silence the workflow was told; the run is held.
         """
         if not isinstance(bound, Bound):
             raise Misuse(
@@ -97,6 +100,8 @@ class Run:
         step = bound.step
         if item is not None:
             item = check_name(item, what="item")
+        if self._jobs is not None:
+            self._jobs.require_known(bound, item)
         if approval is not None:
             return _approving(self._driver.do(step.kind, step.name, item, approved(bound, approval, self._granted)))
         return self._driver.do(step.kind, step.name, item, bound)
@@ -112,6 +117,9 @@ class Run:
         item: str | None = None,
         authorise: Step[[Right], bool] | None = None,
         valid_for: Duration | None = None,
+        callback: Effect[..., Any] | None = None,
+        heartbeat: Duration | None = None,
+        ask: Bound[Any] | None = None,
     ) -> Awaitable[R]:
         """Wait for a signal of that name and return its value, of type `kind`.
 
@@ -122,9 +130,23 @@ class Run:
         asked when the approval is used whether the approver and the run's principal may still have this done;
         `valid_for` how long after it was given it may be used.
 
+        With `callback`, the report on a job is waited for that this effect has handed to an outside system, together
+        with the token of that name (`call.callback(name)`). `heartbeat` is how long the job may be silent;
+        `app.heartbeat` gives it that time once more. `ask` is a read that returns `Found(result)`, `Absent()` or
+        `Inconclusive(why)`: what has become of a job that has fallen silent. It is waited for on while that cannot be
+        told, up to `within`.
+
         Raises:
             WaitExpired: nothing came `within` that time.
+            HeartbeatLost: the job fell silent, and there is no `ask`; what became of it is not known.
+            JobFailed: the job reported that it has failed.
+            JobLost: `ask` answered that there is no such job.
         """
+        if callback is not None or heartbeat is not None or ask is not None:
+            is_plain = allows is None and item is None and authorise is None and valid_for is None and not many
+            terms = job_terms(name, kind, callback, within=within, heartbeat=heartbeat, ask=ask, is_plain=is_plain)
+            self._jobs = self._jobs or Jobs(self._driver)
+            return self._jobs.wait(name, kind, **terms)
         spec = wait_spec(
             self._granted, self.id, name, kind, turn=self._driver.turn, within=within, many=many, allows=allows,
             item=item, authorise=authorise, valid_for=valid_for,
@@ -273,5 +295,4 @@ async def _complete(compensation: Awaitable[CompensationReport]) -> Compensation
     return report
 
 
-EXPIRED = ErrorRecord.of(WaitExpired, "the wait's time is over")
 UNAPPROVED = ErrorRecord.of(ApprovalRefused, "").class_name

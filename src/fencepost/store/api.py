@@ -119,6 +119,16 @@ class Prepared(Protocol):
         """After `StoreBusy`: the file descriptor on which the answer will come; None: only patience helps."""
 
 
+class HandedOut(NamedTuple):
+    """A callback's token as the ledger knows it: for which job of which operation, in which turn, and its digest."""
+
+    run: Run
+    step: str
+    item: str | None
+    name: str
+    digest: str
+
+
 Audited = Callable[[Run, Signal], Audit | None]
 """The audit row of a signal, as it was stored for its run; None: it needs none."""
 
@@ -280,6 +290,18 @@ class Store(Protocol):
 
         A run may end before its owner has heard of a signal, which is refused in the same write, without a row.
         """
+
+    def handed_out(self, digest: str) -> HandedOut | None:
+        """For which job the token with this digest was handed out; None: nobody has."""
+
+    def beat(self, namespace: str, run_id: str, name: str, progress: str | None) -> bool:
+        """Note that the job of an open wait is alive, with what it says of its progress (JSON); False: none is open."""
+
+    def count_stranger(self, namespace: str) -> None:
+        """Count a token that nobody has handed out."""
+
+    def strangers(self, namespace: str) -> int:
+        """How many tokens came that nobody has handed out."""
 
     def signalled(self, lease: str) -> list[int]:
         """Runs owned by this lease to look at: a kept signal for an open wait, or a cancel that is not recorded yet.

@@ -330,6 +330,9 @@ CREATE TABLE fencepost.observation (
 -- A run's observations are loaded with it.
 CREATE INDEX observation_of_run ON fencepost.observation (run);
 
+-- A callback comes with a token, of which only the digest is known; most effects hand out none.
+CREATE INDEX observation_callback ON fencepost.observation ((evidence::json ->> 'digest')) WHERE kind = 'callback';
+
 -- A message to a run: kept, applied to a wait, or refused with a reason; the same id counts once.
 CREATE TABLE fencepost.signal (
     no bigint GENERATED ALWAYS AS IDENTITY,

@@ -309,6 +309,9 @@ CREATE TABLE observation (
 -- A run's observations are loaded with it.
 CREATE INDEX observation_of_run ON observation (run);
 
+-- A callback comes with a token, of which only the digest is known; most effects hand out none.
+CREATE INDEX observation_callback ON observation (json_extract(evidence, '$.digest')) WHERE kind = 'callback';
+
 CREATE TRIGGER observation_is_kept BEFORE DELETE ON observation
 BEGIN
     SELECT RAISE(ABORT, 'observations are append-only');
