@@ -5,16 +5,29 @@ from typing import Any
 
 import pytest
 
-from fencepost import Absent, CallbackRefused, Found, HeartbeatLost, Inconclusive, JobFailed, RunFailed, VerbRefused
+from fencepost import (
+    Absent,
+    App,
+    CallbackRefused,
+    DeclarationError,
+    Found,
+    HeartbeatLost,
+    Inconclusive,
+    JobFailed,
+    RunFailed,
+    RunHeld,
+    VerbRefused,
+)
 from fencepost.core.contract import Retry
 from fencepost.core.records import CALLBACK
+from fencepost.core.recovery import HoldReason
 from fencepost.core.states import RunState, SignalState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect, read
 from fencepost.effects.promises import KeyHeader
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
-from tests.runtime.stage import Clock, Gate, hold, once, played, reaches, target, until, working
+from tests.runtime.stage import QUICK, Clock, Gate, hold, once, played, reaches, target, until, working
 
 SECRET = "a secret of at least thirty-two bytes, for tests"
 MINUTE = 60_000_000
@@ -27,6 +40,8 @@ class Farm:
         self.tokens: list[str] = []
         self.answers: list[Any] = []
         self.asked = 0
+        self.reporting: Any = None
+        """What an attempt does with its token before its request leaves."""
 
 
 farm = Farm()
@@ -34,7 +49,7 @@ farm = Farm()
 
 @pytest.fixture(autouse=True)
 def forgetful():
-    farm.tokens, farm.answers, farm.asked = [], [], 0
+    farm.tokens, farm.answers, farm.asked, farm.reporting = [], [], 0, None
 
 
 @effect(send_key=KeyHeader("Idempotency-Key", window="1h"), retry=Retry(attempts=5, within="15m", first_delay="1ms"))
@@ -393,3 +408,147 @@ async def side_by_side(run: Run, name: str) -> str:
     await run.do(submit(name))
     film, slow = await run.gather(run.wait("rendered", str, callback=submit, heartbeat="5m"), run.do(once("slow")))
     return f"{film}, {slow}"
+
+
+# -- a report while it is not known whether the job was handed over --------------------------------------------------
+
+
+async def find_job(call: Call, name: str) -> Found[str] | Absent:
+    """A look-up that lags behind: it finds nothing."""
+    target.looked += 1
+    return Absent()
+
+
+@effect(reconcile=find_job, attempt_timeout="40ms", settle="10ms", retry=QUICK)
+async def begin(call: Call, name: str) -> str:
+    token = await call.callback("rendered")
+    farm.tokens.append(token)
+    if farm.reporting is not None:
+        await farm.reporting(token)
+    return await target.take(call, name)
+
+
+@workflow()
+async def begun(run: Run, name: str) -> str:
+    await run.do(begin(name))
+    return await run.wait("rendered", str, callback=begin)
+
+
+@pytest.mark.parametrize("when", ["in flight", "unknown"])
+def test_a_job_that_reports_is_not_believed_absent_and_not_begun_again(db, when):
+    @played
+    async def play() -> None:
+        target.plan("video", "lose")
+        async with with_secret(db, begun) as app:
+
+            async def report(token: str) -> None:
+                await app.callback(token, "a film")
+
+            farm.reporting = report if when == "in flight" else None
+            await app.start(begun, "video", id="r")
+            if when == "unknown":
+                await until(lambda: farm.tokens, "the token")
+                await app.callback(farm.tokens[0], "a film")
+            await reaches(app, "r", RunState.HELD)
+            assert (await hold(app, "r"))["reason"] == HoldReason.CANNOT_TELL
+            with pytest.raises(VerbRefused, match="may still land"):
+                await app.settle("r", "begin", happened=False, by="ann", reason="not there")
+            await app.settle("r", "begin", happened=True, result='"job 7"', by="ann", reason="it reports")
+            assert await (await app.handle("r")).result(within="20s") == "a film"
+        assert target.requests == target.objects == ["video"]
+
+    play()
+
+
+@effect(on_unknown="hold", retry=Retry(attempts=1))
+async def refused_hand_over(call: Call, name: str) -> str:
+    farm.tokens.append(await call.callback("rendered"))
+    return await target.take(call, name)
+
+
+@workflow()
+async def refused_job(run: Run, name: str) -> str:
+    return await run.do(refused_hand_over(name))
+
+
+@played
+async def test_a_job_that_reports_although_it_was_proved_not_to_begin_is_a_conflict(db):
+    target.plan("video", "refuse")
+    async with with_secret(db, refused_job) as app:
+        await app.start(refused_job, "video", id="r")
+        await until(lambda: farm.tokens, "the token")
+        await until(lambda: _is_over(app), "the refusal")
+        with pytest.raises(CallbackRefused):
+            await app.callback(farm.tokens[0], "a film")
+        [operation] = (await app.show("r")).operations
+        assert operation.conflict
+        checked = await app.check()
+    assert target.requests == []
+    assert checked.found == []
+
+
+async def _is_over(app):
+    return (await app.show("r")).run.state in (RunState.FAILED, RunState.HELD)
+
+
+# -- secrets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "now", [("another secret of at least 32 bytes, for tests", SECRET), None], ids=["both", "gone"]
+)
+def test_an_operation_keeps_its_token_while_its_secret_is_there(db, now):
+    @played
+    async def play() -> None:
+        target.plan("video", "drop")
+        clock = Clock()
+        async with App(db, workflows=[slowly], callback_secret=SECRET) as app:
+            app.clock = clock
+            async with app.worker():
+                await app.start(slowly, "video", id="r")
+                await until(lambda: farm.tokens, "the first attempt")
+                await reaches(app, "r", RunState.WAITING)
+        clock.offset += 2 * MINUTE
+        secrets = now or "another secret of at least 32 bytes, for tests"
+        async with with_secret(db, slowly, callback_secret=secrets, clock=clock) as app:
+            if now is None:
+                await reaches(app, "r", RunState.HELD)
+                assert len(farm.tokens) == 1
+            else:
+                await until(lambda: waits_for(app, "rendered"), "the second attempt")
+                assert len(farm.tokens) == 2
+                assert len(set(farm.tokens)) == 1
+                await app.callback(farm.tokens[0], "a film")
+                assert await (await app.handle("r")).result(within="20s") == "a film"
+
+    play()
+
+
+@effect(
+    send_key=KeyHeader("Idempotency-Key", window="1h"),
+    retry=Retry(attempts=5, within="15m", first_delay="1m", longest_delay="1m"),
+)
+async def submit_slowly(call: Call, name: str) -> str:
+    farm.tokens.append(await call.callback("rendered"))
+    return await target.take(call, name, honours_keys=True)
+
+
+@workflow()
+async def slowly(run: Run, name: str) -> str:
+    await run.do(submit_slowly(name))
+    return await run.wait("rendered", str, callback=submit_slowly)
+
+
+@played
+async def test_without_a_secret_nothing_is_sent(db):
+    async with working(db, rendering) as app:
+        handle = await app.start(rendering, "video", id="r")
+        with pytest.raises((RunFailed, RunHeld), match="callback secret"):
+            await handle.result(within="20s")
+    assert target.requests == []
+
+
+@pytest.mark.parametrize("secret", ["short", ("long enough to be one of the secrets", "short")])
+def test_a_secret_that_is_too_short_is_refused_at_once(db, secret):
+    with pytest.raises(DeclarationError, match="32 bytes"):
+        App(db, workflows=[], callback_secret=secret)

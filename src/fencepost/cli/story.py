@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fencepost.cli.printable import instant
+from fencepost.cli.printable import compact, instant
 from fencepost.core.approval import digest_waited_for
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, StepState, label
@@ -372,8 +372,13 @@ def _awaited(step: Step) -> str:
 
 
 def _wait(step: Step) -> str:
+    detail = json.loads(step.detail or "{}")
+    if detail.get("job") is not None:
+        heard = f", heard of last at {instant(detail['beaten_at'])}" if "beaten_at" in detail else ""
+        said = f" ({compact(detail['progress'])})" if detail.get("progress") is not None else ""
+        return f"the report {step.name!r} on a job of {detail['job']}{heard}{said}"
     if digest_waited_for(step) is None:
         return f"signal {step.name!r}"
-    call = json.loads(step.detail or "{}").get("call") or {}
+    call = detail.get("call") or {}
     item = "" if call.get("item") is None else f", item {call['item']}"
     return f"approval {step.name!r} of {call.get('step')}{item}"

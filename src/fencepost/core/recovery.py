@@ -15,6 +15,7 @@ from enum import StrEnum
 from fencepost.core.contract import Contract
 from fencepost.core.records import (
     ASK_AGAIN,
+    CALLBACK,
     IN_PROGRESS,
     LOOK_UP,
     LOST_TIME,
@@ -235,6 +236,11 @@ def absence_is_proof(operation: Operation, contract: Contract, began: Moment) ->
     return span_remaining(operation, contract, began) <= 0
 
 
+def has_token_out(operation: Operation) -> bool:
+    """Whether it has handed out a callback's token: then others may see more of it than its owner."""
+    return any(seen.kind == CALLBACK for seen in operation.observations)
+
+
 def was_reported(operation: Operation) -> bool:
     """Whether somebody who holds the operation's callback token has reported: its request has reached somebody."""
     return any(seen.kind == REPORTED for seen in operation.observations)
@@ -314,6 +320,7 @@ __all__ = [
     "Settled",
     "absence_is_proof",
     "decide",
+    "has_token_out",
     "in_the_way",
     "key_holds",
     "may_resend",

@@ -1,8 +1,9 @@
-"""Takes in what an outside system says of a job under a callback's token: done, failed, or still alive.
+"""Takes in what comes from outside without a run's id: reports under a callback's token, and events.
 
-A report becomes a signal under the name of the job, so that it may come early, twice or late like any other; a token
-brings one answer, and the same again is absorbed. Where the effect that handed the token out is unknown, the report is
-evidence first: its request has reached somebody, so the target is asked again, and its "absent" is not believed.
+A report, that a job is done or has failed, becomes a signal under the name of the job, so that it may come early, twice
+or late like any other; a token brings one answer, and the same again is absorbed. Where the effect that handed the
+token out is unknown, the report is evidence first: its request has reached somebody, so the target is asked again, and
+its "absent" is not believed.
 
 What the workflow makes of it is `jobs`; HTTP is `receiving`.
 """
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core import callback as tokens
 from fencepost.core.contract import Contract
-from fencepost.core.errors import CallbackRefused, Misuse, ValueRefused, VerbRefused
-from fencepost.core.identity import canonical, digest_text
+from fencepost.core.errors import CallbackRefused, Misuse, RunNotFound, ValueRefused, VerbRefused
+from fencepost.core.identity import canonical, check_name, digest_text
 from fencepost.core.records import REPORTED, Audit, History, Observation, Operation, Signal
 from fencepost.core.recovery import was_reported
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, Outcome, SignalState
@@ -39,6 +40,9 @@ SENDER = "callback"
 """The sender of a report's signal, and the verb of its audit row."""
 
 PROGRESS_BYTES_MAX = 4_096
+RUNS_MAX = 10
+"""So many runs that waited under one name are looked at."""
+
 ANSWERS_MAX = 20
 """So many reports of the wrong form may come under one token before a fitting one is refused too."""
 
@@ -73,6 +77,18 @@ class Callbacks(ABC):
             ValueRefused: the progress is larger than 4 KiB, or cannot be stored.
         """
         return await asyncio.to_thread(beat, self, token, progress=progress)
+
+    async def event(self, name: str, value: Any, *, id: str, sender: str = "") -> Signal:
+        """Send a signal to whichever run waits under this name: for an event that does not know the run.
+
+        So the wait is named after what the event is about, `run.wait(f"paid {charge.id}", Paid)`. `id` is the event's
+        own: one that comes again counts once, also when its wait is over.
+
+        Raises:
+            RunNotFound: no run has waited under this name so far; let the event come again.
+            VerbRefused: several runs wait under this name; or as `App.signal`.
+        """
+        return await self._sent(send_to_waiting, name, value, id=id, sender=sender)
 
     async def strange_tokens(self) -> int:
         """How many tokens came, in this namespace, that nobody has given out."""
@@ -109,6 +125,34 @@ def beat(app: Any, token: str, *, progress: Any) -> bool:
     if run is None or run.state in FINAL_RUN_STATES:
         raise _over(found)
     return bool(app.store.beat(app.namespace, found.run.id, found.name, said))
+
+
+def send_to_waiting(app: App, name: str, value: Any, *, id: str, sender: str) -> Signal:
+    """Send a signal by the name of the wait alone; see `Callbacks.event`."""
+    waits = app.store.waits_named(app.namespace, check_name(name, what="signal name"), RUNS_MAX)
+    now_waiting = sorted({run for run, is_open in waits if is_open})
+    if not waits:
+        raise RunNotFound(
+            f"no run has waited for {name!r} so far",
+            hint="an event that may come before its wait needs the run's id: `app.signal`",
+            ids={"namespace": app.namespace, "signal": name},
+        )
+    if len(now_waiting) > 1:
+        refused = VerbRefused(
+            f"{len(now_waiting)} runs wait for {name!r}, and an event is for one",
+            hint="name the wait after what the event is about, or send it with the run's id",
+            ids={"signal": name},
+        )
+        for run in now_waiting:
+            app.store.audit(
+                Audit(
+                    app.store.now(), sender or audit.NOBODY, audit.SIGNAL, run, "refused", refused.message, "{}", "{}",
+                    app.namespace, name,
+                )
+            )  # fmt: skip
+        raise refused
+    run = now_waiting[0] if now_waiting else waits[0][0]
+    return signalling.send(app, run, name, value, id=id, sender=sender)
 
 
 def _payload(value: Any, failed: str | None) -> str:

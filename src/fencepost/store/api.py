@@ -297,6 +297,9 @@ class Store(Protocol):
     def beat(self, namespace: str, run_id: str, name: str, progress: str | None) -> bool:
         """Note that the job of an open wait is alive, with what it says of its progress (JSON); False: none is open."""
 
+    def waits_named(self, namespace: str, name: str, limit: int) -> list[tuple[str, bool]]:
+        """The ids of some runs that have waited under this name, each with whether it does now; those that do first."""
+
     def count_stranger(self, namespace: str) -> None:
         """Count a token that nobody has handed out."""
 

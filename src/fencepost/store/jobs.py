@@ -1,4 +1,4 @@
-"""The store's verbs about jobs that an outside system has taken over: whose a token is, and that a job is alive.
+"""The store's verbs for what comes from outside: whose a token is, that a job is alive, who waits under a name.
 
 A report itself is a signal (`signals`). Which token is refused, and what a job's silence means, is decided elsewhere.
 """
@@ -40,6 +40,12 @@ class JobVerbs(Verbs):
             # Its owner may be closing the wait at this moment: then one of the two comes too late.
             work.lock("lock_run", run=run)
             return work.change("beat", run=run, name=name, now=now, progress=progress) > 0
+
+    @whole
+    def waits_named(self, namespace: str, name: str, limit: int) -> list[tuple[str, bool]]:
+        """See `Store.waits_named`."""
+        found = self._read("waits_named", namespace=namespace, name=name, limit=limit)
+        return [(run, bool(is_open)) for run, is_open in found]
 
     @whole
     def count_stranger(self, namespace: str) -> None:

@@ -1,4 +1,5 @@
--- Jobs that an outside system has taken over: who a callback's token belongs to, and when the job was heard of last.
+-- What comes from outside without a run's id: whose a callback's token is, when its job was heard of last, who waits
+-- under a name.
 
 -- name: callback_of
 -- The operation that has handed out the token with this digest: `kind` is spelled out for the partial index.
@@ -27,3 +28,10 @@ ON CONFLICT (name) DO UPDATE SET value = (meta.value::bigint + 1)::text;
 -- name: strangers
 -- How many tokens came that nobody has given out.
 SELECT value FROM fencepost.meta WHERE name = :name;
+
+-- name: waits_named
+-- The runs that have waited under this name, those that still do first, then the latest ones: `kind` is spelled out for
+-- the partial index.
+SELECT run.id, step.state = 'open' AND run.ended_at IS NULL FROM fencepost.step JOIN fencepost.run ON run.no = step.run
+WHERE step.kind = 'wait' AND step.name = :name AND run.namespace = :namespace
+ORDER BY 2 DESC, run.no DESC LIMIT :limit;

@@ -199,6 +199,9 @@ CREATE TABLE step (
     CHECK (state <> 'failed' OR error IS NOT NULL)
 ) STRICT;
 
+-- An event may name what is waited for, and not the run; only waits are in it, and what it holds never changes.
+CREATE INDEX step_waited_for ON step (name) WHERE kind = 'wait';
+
 -- One logical effect. `item` is '' where there is none. Its first attempt stands in the same row: nearly every effect
 -- has no other, so that intent and permission are one row, and a success is one change of it.
 CREATE TABLE operation (
