@@ -71,6 +71,7 @@ from fencepost.effects.rules import Rule, RuleBased
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime.app import App
 from fencepost.runtime.bulk import Selection
+from fencepost.runtime.ends import EndedRun
 from fencepost.runtime.handle import Handle
 from fencepost.runtime.ledger import Ledger
 from fencepost.runtime.rehearsal import Rehearsal
@@ -107,6 +108,7 @@ __all__ = [
     "DeclarationError",
     "DoorOptions",
     "Effect",
+    "EndedRun",
     "Endpoint",
     "ErrorRecord",
     "FenceRefused",

@@ -225,6 +225,7 @@ async def test_a_job_that_reports_its_failure_raises_in_the_workflow(db):
         await handed_over(app)
         await app.callback(farm.tokens[0], failed="the disk is full")
         assert await handle.result(within="20s") == "failed: the disk is full"
+        assert (await app.check()).found == []
 
 
 @workflow()

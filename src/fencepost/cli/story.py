@@ -22,6 +22,7 @@ from fencepost.core.approval import digest_waited_for
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, StepState, label
 from fencepost.runtime.applicable import verbs_for
+from fencepost.runtime.ends import other_run
 from fencepost.runtime.positions import progress_of
 from fencepost.runtime.replay import OPERATORS
 
@@ -372,7 +373,9 @@ def _awaited(step: Step) -> str:
 
 
 def _wait(step: Step) -> str:
-    detail = json.loads(step.detail or "{}")
+    detail, other = json.loads(step.detail or "{}"), other_run(step)
+    if other is not None:
+        return f"the end of run {other!r}"
     if detail.get("job") is not None:
         heard = f", heard of last at {instant(detail['beaten_at'])}" if "beaten_at" in detail else ""
         said = f" ({compact(detail['progress'])})" if detail.get("progress") is not None else ""

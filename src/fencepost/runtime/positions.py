@@ -56,6 +56,11 @@ class Positions:
         self._signals += [signal for signal in history.signals if signal.id not in known]
         self._children.update(_by_step(history))
 
+    def hear(self, signal: Signal) -> None:
+        """Take in a signal that is stored."""
+        if all(known.id != signal.id for known in self._signals):
+            self._signals.append(signal)
+
     @property
     def are_waited_for(self) -> bool:
         """Whether the workflow has asked for a wait or sleep that is open."""

@@ -17,6 +17,7 @@ from fencepost.core.errors import (
     CompensationIncomplete,
     ErrorRecord,
     Misuse,
+    RunNotFound,
     StepFailed,
     WaitExpired,
 )
@@ -24,6 +25,7 @@ from fencepost.core.identity import check_name
 from fencepost.core.schedule import instant_in
 from fencepost.effects.declare import Bound, Effect, Step
 from fencepost.effects.values import Door
+from fencepost.runtime.ends import UNKNOWN, EndedRun, end_spec
 from fencepost.runtime.jobs import Jobs, job_terms
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.waiting import EXPIRED, Granted, approved, wait_spec
@@ -152,6 +154,19 @@ class Run:
             item=item, authorise=authorise, valid_for=valid_for,
         )  # fmt: skip
         return _expiring(self._driver.wait(name, spec), name)
+
+    def ended(self, run_id: str, *, within: Duration | None = None) -> Awaitable[EndedRun]:
+        """Wait until another run has ended, one that is no child of this run, and say how: meanwhile this run is a row.
+
+        One that has ended before is told at once. A run that is held has not ended. Of one that goes on in turns it is
+        the end of the last.
+
+        Raises:
+            RunNotFound: no run has this id.
+            WaitExpired: it did not end `within` that time.
+        """
+        spec = end_spec(self.id, run_id, None if within is None else microseconds(within, what="within"))
+        return _of_other(_expiring(self._driver.wait(spec.name, spec), spec.name), run_id)
 
     def sleep(self, duration: Duration) -> Awaitable[None]:
         """Go on after that time; meanwhile the run is a row."""
@@ -286,6 +301,15 @@ async def _of_child(child: Awaitable[R], id: str) -> R:
         return await child
     except StepFailed as error:
         raise ChildFailed(error.record, child=id, ids=error.ids) from None
+
+
+async def _of_other(wait: Awaitable[EndedRun], run_id: str) -> EndedRun:
+    try:
+        return await wait
+    except StepFailed as error:
+        if error.record.class_name == UNKNOWN.class_name:
+            raise RunNotFound(error.record.message, hint="start it first", ids=error.ids | {"other": run_id}) from None
+        raise
 
 
 async def _complete(compensation: Awaitable[CompensationReport]) -> CompensationReport:

@@ -256,6 +256,9 @@ class Store(Protocol):
     def find(self, namespace: str, run_id: str) -> Run | None:
         """The run with this id; of one that has continued, its last turn."""
 
+    def find_settled(self, namespace: str, run_id: str) -> Run | None:
+        """As `find`, after whoever is writing to that run has committed: an end that is on its way is seen."""
+
     def turn(self, namespace: str, run_id: str, turn: int) -> Run | None:
         """An earlier turn of a run that has continued."""
 

@@ -20,6 +20,7 @@ from fencepost.store.batch import Writer
 from fencepost.store.callers import Steps
 from fencepost.store.changes import Looked
 from fencepost.store.connection import Connection, SqliteError
+from fencepost.store.ends import EndVerbs
 from fencepost.store.failures import unavailable
 from fencepost.store.groups import Outcome, audits
 from fencepost.store.jobs import JobVerbs
@@ -32,7 +33,7 @@ from fencepost.store.statements import Probe, Statements, Work
 from fencepost.store.transaction import Patience, begin, commit, roll_back, when_free
 
 
-class SqliteStore(SignalVerbs, ScheduleVerbs, JobVerbs):
+class SqliteStore(SignalVerbs, ScheduleVerbs, JobVerbs, EndVerbs):
     """One ledger file. Safe to use from any thread; made by `open_store`."""
 
     dialect = "sqlite"

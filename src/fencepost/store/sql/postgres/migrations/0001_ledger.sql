@@ -145,6 +145,37 @@ FOR EACH ROW WHEN (
 )
 EXECUTE FUNCTION fencepost.wake_parent();
 
+-- So does it whoever waits for this end without being its parent: found by the name of the wait. Nobody has locked those
+-- before; where two such ends meet in a circle, the server ends one of the transactions and it is done again.
+CREATE FUNCTION fencepost.wake_waiting() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    waiting bigint[] := ARRAY(
+        SELECT run FROM fencepost.step WHERE kind = 'wait' AND name = 'ended ' || new.id AND state = 'open'
+    );
+BEGIN
+    IF waiting = '{}' THEN
+        RETURN NULL;
+    END IF;
+    PERFORM no FROM fencepost.run WHERE no = ANY (waiting) ORDER BY no FOR NO KEY UPDATE;
+    UPDATE fencepost.run SET
+        woken = (lease IS NOT NULL)::int,
+        wake_at = CASE
+            WHEN lease IS NULL AND state IN ('waiting', 'cancelling', 'compensating')
+                THEN least(coalesce(wake_at, new.ended_at), new.ended_at)
+            ELSE wake_at
+        END,
+        version = version + 1
+    WHERE no = ANY (waiting) AND namespace = new.namespace AND ended_at IS NULL;
+    -- Whoever ends a run does not know of them, so nobody else tells their workers (`tell_others`).
+    PERFORM pg_notify('fencepost', TG_TABLE_SCHEMA);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER run_wakes_waiting AFTER UPDATE OF ended_at ON fencepost.run
+FOR EACH ROW WHEN (new.ended_at IS NOT NULL AND old.ended_at IS NULL AND new.state <> 'continued')
+EXECUTE FUNCTION fencepost.wake_waiting();
+
 -- What is started at times: a schedule as the code last declared it, and how far it has come. Its row outlives the code.
 CREATE TABLE fencepost.schedule (
     no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

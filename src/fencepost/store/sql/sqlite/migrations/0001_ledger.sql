@@ -130,6 +130,23 @@ BEGIN
     WHERE no = new.parent AND ended_at IS NULL;
 END;
 
+-- So does it whoever waits for this end without being its parent: found by the name of the wait.
+CREATE TRIGGER run_wakes_waiting AFTER UPDATE OF ended_at ON run
+WHEN new.ended_at IS NOT NULL AND old.ended_at IS NULL AND new.state <> 'continued'
+BEGIN
+    UPDATE run SET
+        woken = lease IS NOT NULL,
+        wake_at = CASE
+            WHEN lease IS NULL AND state IN ('waiting', 'cancelling', 'compensating')
+                THEN min(coalesce(wake_at, new.ended_at), new.ended_at)
+            ELSE wake_at
+        END,
+        version = version + 1
+    WHERE namespace = new.namespace AND ended_at IS NULL AND no IN (
+        SELECT run FROM step WHERE kind = 'wait' AND name = 'ended ' || new.id AND state = 'open'
+    );
+END;
+
 -- What is started at times: a schedule as the code last declared it, and how far it has come. Its row outlives the code.
 CREATE TABLE schedule (
     no INTEGER PRIMARY KEY,
