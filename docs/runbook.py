@@ -206,6 +206,23 @@ PAGES = (
         "Take a child's id from its own business event, and pass its workflow to `App(workflows=[...])`.",
     ),
     Page(
+        "JobUnknown",
+        "An outside job fell silent, the workflow was told so, and its code would hand a job of the same effect over "
+        "again without having found out what became of the first.",
+        "The wait's row in `show`: when the job was heard of last, and what it said. Then the job at the target.",
+        (
+            (
+                "resume RUN --reason TEXT",
+                "the code waits for the job again, or asks with `ask=`, before it hands it over anew",
+            ),
+            COMPENSATE,
+            CANCEL,
+            GIVE_UP,
+        ),
+        "Pass `ask=` to the wait: a read that says what became of the job. An effect whose jobs do not replace each "
+        "other is `independent=True`.",
+    ),
+    Page(
         "RepeatedEffect",
         "An effect was met twice in one run without an item, or again with the same item and another request.",
         "Whether two effects are meant, or one. The second has not been sent.",

@@ -9,6 +9,7 @@ from fencepost.core.errors import (
     AlreadyAnswered,
     Ambiguous,
     ApprovalRefused,
+    CallbackRefused,
     Cancelled,
     ChildFailed,
     ChildRefused,
@@ -20,9 +21,13 @@ from fencepost.core.errors import (
     FenceRefused,
     ForeignAwait,
     ForeignDatabase,
+    HeartbeatLost,
     HistoryMismatch,
     InProgress,
     InputOutputInWorkflow,
+    JobFailed,
+    JobLost,
+    JobUnknown,
     LeaseLost,
     LedgerWentBack,
     Malformed,
@@ -70,6 +75,7 @@ from fencepost.effects.rules import Rule, RuleBased
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime.app import App
 from fencepost.runtime.bulk import Selection
+from fencepost.runtime.ends import EndedRun
 from fencepost.runtime.handle import Handle
 from fencepost.runtime.ledger import Ledger
 from fencepost.runtime.rehearsal import Rehearsal
@@ -95,6 +101,7 @@ __all__ = [
     "ApprovalRefused",
     "Bound",
     "Call",
+    "CallbackRefused",
     "Cancelled",
     "ChildFailed",
     "ChildRefused",
@@ -107,6 +114,7 @@ __all__ = [
     "DeclarationError",
     "DoorOptions",
     "Effect",
+    "EndedRun",
     "Endpoint",
     "ErrorRecord",
     "FenceRefused",
@@ -116,11 +124,15 @@ __all__ = [
     "ForeignDatabase",
     "Found",
     "Handle",
+    "HeartbeatLost",
     "HistoryMismatch",
     "Http",
     "InProgress",
     "Inconclusive",
     "InputOutputInWorkflow",
+    "JobFailed",
+    "JobLost",
+    "JobUnknown",
     "KeyArgument",
     "KeyHeader",
     "Layer",

@@ -71,6 +71,18 @@ async def ring(call: Call, gate: str) -> str:
     return "rung"
 
 
+@effect(send_key=KeyHeader("Idempotency-Key", window="24h"), compensate=Stands("it is only a film"))
+async def hand_over(call: Call, desk: str) -> None:
+    """Hand a job over: leave its token on the desk."""
+    Path(desk).write_text(await call.callback("film"))  # noqa: ASYNC240 - a test's desk
+
+
+@workflow(version=1)
+async def render(run: Run, desk: str) -> str:
+    await run.do(hand_over(desk))
+    return await run.wait("film", str, callback=hand_over, heartbeat="5m", within="1d")
+
+
 @workflow(version=1)
 async def greet(run: Run, name: str, times: int = 1) -> str:
     return await run.do(spell(name, times))
@@ -117,7 +129,8 @@ async def greet_again(run: Run, name: str) -> str:
 
 app = App(
     "sqlite:///shop.db",
-    workflows=[greet, greet_again, order_ticket, approve, sign, ring_twice, break_down],
+    workflows=[greet, greet_again, order_ticket, approve, sign, ring_twice, break_down, render],
+    callback_secret="a secret of at least thirty-two bytes, for tests",
     lease="15s",
 )
 not_an_app = {"app": 1}

@@ -17,6 +17,7 @@ def test_the_commands_are_those_that_the_docs_name():
             "show",
             "signal",
             "approve",
+            "callback",
             "cancel",
             "resume",
             "retry",

@@ -71,8 +71,9 @@ GUARDED_UPDATES = {
 GUARDED_INSERTS = {"new_operation", "new_attempt", "open_step", "start_child", "next_turn"}
 
 # Waking a run that nobody owns takes nothing from anybody: that nobody owns it is its guard. And a restore takes every
-# run from everybody. That a refusal was audited is nobody's to own.
-UNOWNED_UPDATES = {"wake_run", "raise_generations", "note_audited"}
+# run from everybody. That a refusal was audited is nobody's to own. A heartbeat gives an open wait more time, whoever
+# owns its run, and settles nothing.
+UNOWNED_UPDATES = {"wake_run", "raise_generations", "note_audited", "beat"}
 
 # What a run owns. Leases belong to processes; observations and audit rows are only ever appended.
 OWNED_TABLES = r"(run|operation|attempt|step|signal)\b"

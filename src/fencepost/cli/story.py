@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fencepost.cli.cancelled import cancellation
-from fencepost.cli.printable import instant
+from fencepost.cli.printable import compact, instant
 from fencepost.core.approval import digest_waited_for
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, StepState, label
 from fencepost.runtime.applicable import verbs_for
+from fencepost.runtime.ends import other_run
 from fencepost.runtime.positions import progress_of
 from fencepost.runtime.replay import OPERATORS
 
@@ -376,8 +377,15 @@ def _awaited(step: Step) -> str:
 
 
 def _wait(step: Step) -> str:
+    detail, other = json.loads(step.detail or "{}"), other_run(step)
+    if other is not None:
+        return f"the end of run {other!r}"
+    if detail.get("job") is not None:
+        heard = f", heard of last at {instant(detail['beaten_at'])}" if "beaten_at" in detail else ""
+        said = f" ({compact(detail['progress'])})" if detail.get("progress") is not None else ""
+        return f"the report {step.name!r} on a job of {detail['job']}{heard}{said}"
     if digest_waited_for(step) is None:
         return f"signal {step.name!r}"
-    call = json.loads(step.detail or "{}").get("call") or {}
+    call = detail.get("call") or {}
     item = "" if call.get("item") is None else f", item {call['item']}"
     return f"approval {step.name!r} of {call.get('step')}{item}"

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from fencepost.core.errors import ErrorRecord, JobFailed, RunNotFound
 from fencepost.core.identity import digest_text
-from fencepost.core.records import History, Lease
+from fencepost.core.records import History, Lease, Step
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, SignalState, StepState
 
 Found = tuple[str, str]
@@ -268,11 +269,21 @@ def wait_over_without_its_signal(whole: Whole, _: Ledgerwide) -> Iterator[Found]
 
 
 def signal_applied_to_nothing(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
-    """An applied signal names the wait that took it, which is done."""
-    done = {step.position for step in whole.history.steps if step.kind == "wait" and step.state is StepState.DONE}
+    """An applied signal names the wait that took it, which is done, or has failed by what it said."""
+    over = {step.position for step in whole.history.steps if step.kind == "wait" and _is_answered(step)}
     for signal in whole.history.signals:
-        if signal.state is SignalState.APPLIED and signal.position not in done:
+        if signal.state is SignalState.APPLIED and signal.position not in over:
             yield f"signal {signal.id}", f"it was applied to {signal.position!r}, which is no wait that has its value"
+
+
+_SAID_BY_SIGNALS = {ErrorRecord.of(kind, "").class_name for kind in (JobFailed, RunNotFound)}
+
+
+def _is_answered(wait: Step) -> bool:
+    """Whether a wait has its value, or an error that a signal brought: not one that a time brought."""
+    if wait.state is StepState.FAILED and wait.error is not None:
+        return ErrorRecord.from_text(wait.error).class_name in _SAID_BY_SIGNALS
+    return wait.state is StepState.DONE
 
 
 def signal_half_closed(whole: Whole, _: Ledgerwide) -> Iterator[Found]:

@@ -142,6 +142,10 @@ class Driver(Language):
         """What the workflow waits for now, in the order of asking."""
         return [point.ask for point in self._waiting.values()]
 
+    def has_asked(self, position: str) -> bool:
+        """Whether the workflow has asked for the effect at this position in this life."""
+        return position in self._effects
+
     def unasked(self) -> dict[str, Recorded]:
         """What the ledger holds and the code has not asked for so far.
 

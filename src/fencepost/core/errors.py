@@ -94,6 +94,23 @@ class TimeoutIgnored(Misuse):
     """A body that sends nothing goes on although its time is over and it was cancelled; nobody waits for it."""
 
 
+class CallbackRefused(Misuse):
+    """A report with a callback's token was not taken; `refusal` is "unknown", "over", "used" or "misfit".
+
+    Nothing else tells a token that nobody has given out from one that is wrong by a character.
+    """
+
+    def __init__(
+        self, message: str, *, refusal: str = "unknown", hint: str = "", ids: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, ids=ids)
+        self.refusal = refusal
+
+
+class JobUnknown(Misuse):
+    """A job would be handed over again whose fate is not known: it may still be at work, or have ended."""
+
+
 class RepeatedEffect(Misuse):
     """An effect was met twice in one run without an item, or with the same item and other parameters."""
 
@@ -196,6 +213,21 @@ class CompensationIncomplete(RunEnded):
 
 class WaitExpired(FencepostError):
     """A wait's time ran out before its signal came."""
+
+
+class HeartbeatLost(FencepostError):
+    """An outside job has not been heard of for longer than its heartbeat: what became of it is not known.
+
+    It must be asked about before it is handed over again; a report that comes late is kept for the next wait.
+    """
+
+
+class JobFailed(FencepostError):
+    """An outside job reported that it has failed; the message is its own."""
+
+
+class JobLost(FencepostError):
+    """An outside job was asked about after it had fallen silent, and is not there: it may be handed over again."""
 
 
 class ApprovalRefused(FencepostError):

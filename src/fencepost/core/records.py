@@ -48,6 +48,12 @@ REPLY = "reply"
 REFERENCE = "reference"
 """Kind: the remote object's id, known before the call ended."""
 
+CALLBACK = "callback"
+"""Kind: the digest of a token that was handed out for reports on a job; written down before the token leaves."""
+
+REPORTED = "reported"
+"""Kind: somebody who holds the operation's callback token has reported: its request has reached somebody."""
+
 LOOK_UP = "look-up"
 """Kind: the target's answer to our question."""
 

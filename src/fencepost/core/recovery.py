@@ -15,10 +15,12 @@ from enum import StrEnum
 from fencepost.core.contract import Contract
 from fencepost.core.records import (
     ASK_AGAIN,
+    CALLBACK,
     IN_PROGRESS,
     LOOK_UP,
     LOST_TIME,
     REPLAYED_FAILURE,
+    REPORTED,
     Attempt,
     Observation,
     Operation,
@@ -221,16 +223,27 @@ def absence_is_proof(operation: Operation, contract: Contract, began: Moment) ->
 
     Either it began after the span, by the store's clock and by the asker's own; or under a raised fence: the target's
     token is above that of every unresolved attempt and the look-up reads from the authority that compares it. Never
-    when it was asked in another scope than the requests went to. The same guard holds for a person's "it did not
+    when it was asked in another scope than the requests went to, or somebody reports on the job under the operation's
+    own token, which only its request can have brought there. The same guard holds for a person's "it did not
     happen", whose look at the target then counts as the look-up.
     """
     if contract.atomic:
         return True
-    if operation.scope != began.scope:
+    if operation.scope != began.scope or was_reported(operation):
         return False
     if _fenced_off(operation, contract, began) and contract.look_up is not None and contract.look_up.consistent:
         return True
     return span_remaining(operation, contract, began) <= 0
+
+
+def has_token_out(operation: Operation) -> bool:
+    """Whether it has handed out a callback's token: then others may see more of it than its owner."""
+    return any(seen.kind == CALLBACK for seen in operation.observations)
+
+
+def was_reported(operation: Operation) -> bool:
+    """Whether somebody who holds the operation's callback token has reported: its request has reached somebody."""
+    return any(seen.kind == REPORTED for seen in operation.observations)
 
 
 def span_remaining(operation: Operation, contract: Contract, moment: Moment) -> int:
@@ -307,9 +320,11 @@ __all__ = [
     "Settled",
     "absence_is_proof",
     "decide",
+    "has_token_out",
     "in_the_way",
     "key_holds",
     "may_resend",
     "span_remaining",
     "unresolved_attempts",
+    "was_reported",
 ]

@@ -19,6 +19,7 @@ from fencepost.core.contract import Contract
 from fencepost.core.errors import FencepostError, Misuse, NotOwner
 from fencepost.core.identity import canonical
 from fencepost.core.records import REFERENCE, REQUEST
+from fencepost.effects.callbacks import hand_out, hand_out_blocking
 from fencepost.effects.classifiers import read_client_error
 from fencepost.effects.counting import counting
 from fencepost.effects.deadline import Guard
@@ -404,6 +405,17 @@ class Call(_Face):
         self._attempting.reference = reference
         await self._attempting.note(REFERENCE, {"reference": reference})
 
+    async def callback(self, name: str) -> str:
+        """The token with which an outside system reports on the job that this effect hands to it.
+
+        Send it with the request. The run waits with `run.wait(name, Result, callback=this_effect)`. It is the same in
+        every attempt of the operation; the ledger holds its digest only, and that before this returns.
+
+        Raises:
+            Misuse: the app has no callback secret, or not that of an earlier attempt; the step is no effect, or atomic.
+        """
+        return await hand_out(self._attempting, name)
+
 
 class SyncCall(_Face):
     """First argument of a plain `def` step body; the same names, blocking."""
@@ -447,3 +459,7 @@ class SyncCall(_Face):
         """Store the remote object's id as soon as it is known, also in mid-call."""
         self._attempting.reference = reference
         self._attempting.note_blocking(REFERENCE, {"reference": reference})
+
+    def callback(self, name: str) -> str:
+        """The token with which an outside system reports on a job; see `Call.callback`."""
+        return hand_out_blocking(self._attempting, name)

@@ -67,6 +67,12 @@ class Load(NamedTuple):
     entry: Entry
 
 
+class Reread(NamedTuple):
+    """Take in what others have seen of the operation since its run was loaded; answered None."""
+
+    entry: Entry
+
+
 class Rest(NamedTuple):
     """Keep the run and come back at `until` (store clock); answered False if it cannot be kept so long."""
 
@@ -97,4 +103,4 @@ class Committed(NamedTuple):
 
 
 LookedUp = Found[Any] | Absent | Inconclusive | Conflicting
-Need = Record | Send | Authorise | IssueToken | RaiseFence | Ask | Load | Rest
+Need = Record | Send | Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest

@@ -44,6 +44,8 @@ class Outside:
     targets: Mapping[str, Target] = field(default_factory=dict)
     model: Source | None = None
     options: DoorOptions = field(default_factory=DoorOptions)
+    callback_secrets: tuple[bytes, ...] = ()
+    """From which the tokens of callbacks are made: new ones from the first; see `core.callback`."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()

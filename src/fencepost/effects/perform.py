@@ -26,6 +26,8 @@ from fencepost.core.recovery import (
     Pause,
     absence_is_proof,
     decide,
+    has_token_out,
+    was_reported,
 )
 from fencepost.core.recovery import Move as NextMove
 from fencepost.core.retry import pause
@@ -44,6 +46,7 @@ from fencepost.effects.needs import (
     Need,
     RaiseFence,
     Record,
+    Reread,
     Rest,
     Send,
     Sent,
@@ -257,7 +260,12 @@ class Performance:
             if failure is not None:
                 return self._take_answer(Inconclusive(failure), self._moment())
         began = replace(self._moment(), token=token)
-        return self._take_answer((yield Ask(self.entry)), began)
+        answer = yield Ask(self.entry)
+        if isinstance(answer, Absent) and has_token_out(self.entry.operation):
+            yield Reread(self.entry)
+            if was_reported(self.entry.operation):
+                answer = Inconclusive("not found, and yet somebody reports on the job under its token")
+        return self._take_answer(answer, began)
 
     def _rest(self, until: int) -> Generator[Need, Any, bool]:
         """Write down what is known so far and keep the run until then; False: it could not be kept."""

@@ -49,21 +49,21 @@ class IdempotentASGI:
             await self._app(scope, receive, send)
             return
         if isinstance(key, Answer):
-            await _answer(send, key)
+            await send_answer(send, key)
             return
-        body = await _body(receive, desk.terms.body_max)
+        body = await body_of(receive, desk.terms.body_max)
         if not isinstance(body, bytes):
             if body is not None:
-                await _answer(send, body)
+                await send_answer(send, body)
             return
-        await self._guard(_request(scope, body), key, scope, receive, send)
+        await self._guard(request_of(scope, body), key, scope, receive, send)
 
     async def _guard(self, request: Request, key: str, scope: Scope, receive: Receive, send: Send) -> None:
         found = await asyncio.to_thread(self._desk.admit, request, key)
         if isinstance(found, Ask):
             found = await asyncio.to_thread(self._desk.learn, found, await self._looked_up(request))
         if isinstance(found, Answer):
-            await _answer(send, found)
+            await send_answer(send, found)
             return
         held = _Held(self._desk, found, send)
         was = HANDLED.set((self._desk, found))
@@ -75,7 +75,7 @@ class IdempotentASGI:
             if told is None:
                 raise
             LOG.exception("the handler of key %s broke off; its sender is answered", found.key.key)
-            await _answer(send, told)
+            await send_answer(send, told)
         else:
             await held.end()
         finally:
@@ -142,17 +142,17 @@ class _Held:
             self._passes = True
             await self._send(self._start)
             return
-        await _answer(self._send, told)
+        await send_answer(self._send, told)
 
     async def end(self) -> None:
         """The application has returned: if it did not answer, it has broken off."""
         if self.is_concluded:
             return
         told = await asyncio.to_thread(self._desk.conclude, self._run, None)
-        await _answer(self._send, told or answers.problem(500, "No answer", "the application ended without one"))
+        await send_answer(self._send, told or answers.problem(500, "No answer", "the application ended without one"))
 
 
-async def _body(receive: Receive, limit: int) -> bytes | Answer | None:
+async def body_of(receive: Receive, limit: int) -> bytes | Answer | None:
     """The whole body; what to answer if it is too large; None if the sender is gone."""
     parts, size = [], 0
     while True:
@@ -167,7 +167,8 @@ async def _body(receive: Receive, limit: int) -> bytes | Answer | None:
             return b"".join(parts)
 
 
-def _request(scope: Scope, body: bytes) -> Request:
+def request_of(scope: Scope, body: bytes) -> Request:
+    """The request as it is compared."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
@@ -190,7 +191,8 @@ def _handed_on(body: bytes, receive: Receive) -> Receive:
     return handed_on
 
 
-async def _answer(send: Send, answer: Answer) -> None:
+async def send_answer(send: Send, answer: Answer) -> None:
+    """Send a whole answer."""
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.sent_headers]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body or b""})

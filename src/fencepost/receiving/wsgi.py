@@ -46,18 +46,18 @@ class IdempotentWSGI:
         if key is None:
             return self._app(environ, start_response)
         if isinstance(key, Answer):
-            return _answer(start_response, key)
-        body = _body(environ, desk.terms.body_max)
+            return start_answer(start_response, key)
+        body = body_of(environ, desk.terms.body_max)
         if body is None:
-            return _answer(start_response, answers.too_long(desk.terms.body_max))
-        return self._guard(_request(environ, body), key, environ, start_response)
+            return start_answer(start_response, answers.too_long(desk.terms.body_max))
+        return self._guard(request_of(environ, body), key, environ, start_response)
 
     def _guard(self, request: Request, key: str, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         found = self._desk.admit(request, key)
         if isinstance(found, Ask):
             found = self._desk.learn(found, self._looked_up(request))
         if isinstance(found, Answer):
-            return _answer(start_response, found)
+            return start_answer(start_response, found)
         return self._handle(found, {**environ, "wsgi.input": io.BytesIO(request.body)}, start_response)
 
     def _handle(self, handled: Run, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -70,7 +70,7 @@ class IdempotentWSGI:
             if told is None:
                 raise
             LOG.exception("the handler of key %s broke off; its sender is answered", handled.key.key)
-            return _answer(start_response, told)
+            return start_answer(start_response, told)
         finally:
             HANDLED.reset(was)
         answer = held.answer(is_whole=rest is None)
@@ -79,7 +79,7 @@ class IdempotentWSGI:
         if rest is None or told is not answer:
             if rest is not None:
                 rest.close()
-            return _answer(start_response, told)
+            return start_answer(start_response, told)
         start_response(held.status, held.headers)
         return rest
 
@@ -155,7 +155,7 @@ def _close(parts: Iterable[bytes]) -> None:
         close()
 
 
-def _body(environ: Environ, limit: int) -> bytes | None:
+def body_of(environ: Environ, limit: int) -> bytes | None:
     """The whole body; None if it is larger than the limit."""
     stream, length = environ["wsgi.input"], environ.get("CONTENT_LENGTH")
     if length:
@@ -169,7 +169,8 @@ def _body(environ: Environ, limit: int) -> bytes | None:
     return body if len(body) <= limit else None
 
 
-def _request(environ: Environ, body: bytes) -> Request:
+def request_of(environ: Environ, body: bytes) -> Request:
+    """The request as it is compared."""
     headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
     for name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
         if environ.get(name):
@@ -178,6 +179,7 @@ def _request(environ: Environ, body: bytes) -> Request:
     return Request(environ["REQUEST_METHOD"].upper(), path, environ.get("QUERY_STRING", ""), headers, body)
 
 
-def _answer(start_response: StartResponse, answer: Answer) -> Iterable[bytes]:
+def start_answer(start_response: StartResponse, answer: Answer) -> Iterable[bytes]:
+    """Begin a response with a whole answer; returns its body."""
     start_response(answer.reason, answer.sent_headers)
     return [answer.body or b""]

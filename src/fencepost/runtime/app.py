@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from fencepost.core.callback import checked
 from fencepost.core.duration import SECOND, microseconds
 from fencepost.core.errors import (
     DeclarationError,
@@ -34,6 +35,7 @@ from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime import permits, signalling
+from fencepost.runtime.callbacks import Callbacks
 from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
@@ -53,11 +55,12 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+SECRET_VARIABLE = "FENCEPOST_CALLBACK_SECRET"  # noqa: S105 - the name, not the secret
 THREADS_MAX = 64
 """Threads for plain `def` bodies."""
 
 
-class App(Operators):
+class App(Operators, Callbacks):
     """One ledger and the workflows that may run on it.
 
     Args:
@@ -74,6 +77,8 @@ class App(Operators):
             seen, such as a tool server's retries.
         permissions: who may do what in the namespace. A worker writes it into the ledger, where every process finds it;
             while none is there, this process goes by its own, and without any everybody may do everything.
+        callback_secret: from which the tokens are made that effects hand out with jobs, 32 bytes or more; after a
+            change `(new, old)`, until the jobs of the old one have ended. From FENCEPOST_CALLBACK_SECRET, if not given.
         strict: refuse to open the ledger while a layer under a step retries by itself; otherwise it is warned about.
     """
 
@@ -92,6 +97,7 @@ class App(Operators):
         options: DoorOptions | None = None,
         clients: Iterable[Any] = (),
         permissions: Permissions | None = None,
+        callback_secret: str | Iterable[str] | None = None,
         strict: bool = False,
     ) -> None:
         self.url = url
@@ -109,7 +115,8 @@ class App(Operators):
         for declared in workflows:
             self.register(declared)
         self.schedules = Schedules(self, schedules)
-        self.outside = Outside(dict(targets or {}), configured(model, os.environ), options or DoorOptions())
+        secrets = checked(callback_secret or os.environ.get(SECRET_VARIABLE) or ())
+        self.outside = Outside(dict(targets or {}), configured(model, os.environ), options or DoorOptions(), secrets)
         self._lease_length = microseconds(lease, what="lease")
         self._margin = microseconds(margin, what="margin")
         check_margin(self._lease_length, self._margin)

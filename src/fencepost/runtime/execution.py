@@ -29,18 +29,19 @@ from fencepost.core.asks import (
 )
 from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
-from fencepost.core.records import History, Operation
+from fencepost.core.records import History, Operation, Signal
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState, StepState
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import work_out
 from fencepost.effects.entry import Entry
 from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded, perform
 from fencepost.effects.ports import Delivery
-from fencepost.runtime import children, forward
+from fencepost.runtime import children, ends, forward
 from fencepost.runtime.alarms import Alarms
 from fencepost.runtime.blocked import Blocked
 from fencepost.runtime.closing import close
 from fencepost.runtime.compensating import compensate, compensate_as_declared
+from fencepost.runtime.ends import EndSpec
 from fencepost.runtime.fate import Fate
 from fencepost.runtime.guard import Driving
 from fencepost.runtime.intent import intended, supposed_lost
@@ -218,6 +219,7 @@ class Execution(Recording):
             elif isinstance(ask, WaitAsk | SleepAsk):
                 self._withdrawn.discard(ask.position)
                 self._alarms.set(self.positions.ask(ask, self.host.now()), self._fall_due)
+                self._look_for_ends([ask])
             elif isinstance(ask, ChildAsk):
                 self._withdrawn.discard(ask.position)
                 if not self.positions.await_child(ask, self.host.now()):
@@ -232,6 +234,7 @@ class Execution(Recording):
     def _deliver_due(self) -> list[Asked]:
         """Close one wait, sleep or child whose answer has come, and return what the workflow asks for then."""
         completion = self.positions.next_due(self.host.now(), self.delivered + 1)
+        self.changed = self.changed or self.positions.is_outdated
         return [] if completion is None else self._deliver(completion)
 
     def _fall_due(self) -> None:
@@ -405,6 +408,18 @@ class Execution(Recording):
                 self._hands.stopping.hear(loaded)
         else:
             self.positions.take(loaded)
+            self._fall_due()
+            self._look_for_ends(self.driver.waiting())
+
+    def _look_for_ends(self, asks: Sequence[Ask]) -> None:
+        for ask in asks:
+            if isinstance(ask, WaitAsk) and isinstance(ask.spec, EndSpec) and not self.is_over():
+                self._lanes.open(ends.look(self, ask))
+
+    def hear(self, signal: Signal) -> None:
+        """A signal for this run was stored by this very life."""
+        self.positions.hear(signal)
+        if not (self._is_leaving or self.driver.closed):
             self._fall_due()
 
     def longest_step(self) -> int:

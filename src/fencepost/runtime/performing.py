@@ -33,6 +33,7 @@ from fencepost.effects.needs import (
     Need,
     RaiseFence,
     Record,
+    Reread,
     Rest,
     Send,
     Sent,
@@ -104,7 +105,7 @@ class Hands:
                 answer = await self._meet(need, bound)
 
     async def _meet(
-        self, need: Authorise | IssueToken | RaiseFence | Ask | Load | Rest | RunBody, bound: Bound[Any]
+        self, need: Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest | RunBody, bound: Bound[Any]
     ) -> Any:
         """What is needed more rarely than a permission and a send."""
         if isinstance(need, Authorise):
@@ -118,6 +119,8 @@ class Hands:
             return await self._ask(need, bound)
         if isinstance(need, Load):
             return await self._load(need, bound)
+        if isinstance(need, Reread):
+            return await self._reread(need.entry.operation)
         if isinstance(need, Rest):
             return await rest(self._execution, need.until)
         return await self._run(need, bound)
@@ -155,6 +158,12 @@ class Hands:
         assert reference is not None, "what is loaded is found by its reference"
         attempting = self._reading(need.entry, bound)
         return await load_async(load, reference, attempting, self._host.executor, self._host.overdue)
+
+    async def _reread(self, operation: Operation) -> None:
+        history = await asyncio.to_thread(self._host.store.load, operation.run)
+        known = next((one for one in history.operations if one.position == operation.position), None)
+        # Its own observations stand there too, or are on their way: only those of others are taken in.
+        operation.observations += [] if known is None else [one for one in known.observations if not one.current]
 
     def _reading(self, entry: Entry, bound: Bound[Any]) -> Attempting:
         """The facts of a look-up or load: it knows the operation, and may not write."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 
 from fencepost.core.asks import Ask, ChildAsk, CompensateAsk, Completion, Patch, SleepAsk, WaitAsk
-from fencepost.core.errors import ValueRefused
+from fencepost.core.errors import ErrorRecord, ValueRefused
 from fencepost.core.identity import canonical
 from fencepost.core.position import CANCEL
 from fencepost.core.records import Audit, History, Run, Signal, Step
@@ -20,7 +20,6 @@ from fencepost.core.waits import Expired, Satisfied, due, misfits, refusal, wake
 from fencepost.effects.entry import Owner
 from fencepost.runtime import audit
 from fencepost.runtime.children import answer_of
-from fencepost.runtime.run import EXPIRED
 from fencepost.runtime.waiting import WaitSpec
 from fencepost.store.moves import Move, MoveSignal, MoveStep, OpenStep
 
@@ -46,12 +45,21 @@ class Positions:
         }
         """The positions of children that have not been answered."""
         self._children = _by_step(history)
+        self.read_at = 0
+        """When the history was read, by the store's clock; whoever reads it says so."""
+        self.is_outdated = False
+        """Whether a wait is over unless the ledger has given it more time meanwhile: it has to be read again."""
 
     def take(self, history: History) -> None:
         """Take in signals and children as the ledger holds them now; what this run has answered already stays so."""
         known = {signal.id: signal for signal in self._signals}
         self._signals += [signal for signal in history.signals if signal.id not in known]
         self._children.update(_by_step(history))
+
+    def hear(self, signal: Signal) -> None:
+        """Take in a signal that is stored."""
+        if all(known.id != signal.id for known in self._signals):
+            self._signals.append(signal)
 
     @property
     def are_waited_for(self) -> bool:
@@ -77,14 +85,16 @@ class Positions:
             if spec.allows is not None:
                 self._digests[ask.position] = spec.allows
             if ask.position not in self.steps:
-                due_at = None if spec.within is None else now + spec.within
-                self._open(_step(ask, now, detail=spec.detail(), due_at=due_at, request=spec.request))
+                self._open(_step(ask, now, detail=spec.detail(now), due_at=spec.due_at(now), request=spec.request))
         elif isinstance(ask, SleepAsk) and ask.position not in self.steps:
             self._open(_step(ask, now, due_at=ask.until))
         step = self.steps[ask.position]
         if step.state is StepState.CANCELLED:
-            within = ask.duration if isinstance(ask, SleepAsk) else self._specs[ask.position].within
-            self.reopen(step, now, due_at=None if within is None else now + within)
+            if isinstance(ask, SleepAsk):
+                self.reopen(step, now, due_at=now + ask.duration)
+            else:
+                spec = self._specs[ask.position]
+                self.reopen(step, now, due_at=spec.due_at(now), detail=spec.detail(now))
         if step.state is not StepState.OPEN:
             return None
         self._waited_for[step.position] = step
@@ -171,9 +181,9 @@ class Positions:
             self._move(step, StepEvent.CANCEL, now)
         return True
 
-    def reopen(self, step: Step, now: int, *, due_at: int | None = None) -> None:
+    def reopen(self, step: Step, now: int, *, due_at: int | None = None, detail: str | None = None) -> None:
         """Open a withdrawn position again."""
-        self._move(step, StepEvent.RESUME, now, due_at=due_at)
+        self._move(step, StepEvent.RESUME, now, due_at=due_at, detail=detail)
 
     def cancel_delivered(self, run: Run, number: int, now: int) -> str:
         """Record that the run's cancel reaches the workflow at this place in the order; returns its reason."""
@@ -202,11 +212,19 @@ class Positions:
             step = self.steps[closing.position]
             if isinstance(closing, Satisfied) and not self._readable(closing.position, closing.signal, now):
                 continue
+            if isinstance(closing, Expired) and self._may_be_put_off(step):
+                self.is_outdated = True
+                continue
             return self._close(step, closing, now, number)
         for step in self._waited_for.values():
             if step.kind == "child" and self._has_ended(step):
                 return self._answer_child(step, now, number)
         return None
+
+    def _may_be_put_off(self, step: Step) -> bool:
+        """Whether the ledger may have given this wait more time since it was read."""
+        spec, due_at = self._specs.get(step.position), step.due_at
+        return spec is not None and due_at is not None and self.read_at < due_at and spec.may_be_put_off()
 
     def _answer_child(self, step: Step, now: int, number: int) -> Completion:
         result, error = answer_of(self._children[step.position])
@@ -218,21 +236,30 @@ class Positions:
 
     def _close(self, step: Step, closing: Satisfied | Expired, now: int, number: int) -> Completion:
         if isinstance(closing, Satisfied):
-            result = self._specs[step.position].result_of(closing.signal)
+            spec = self._specs[step.position]
+            failure = spec.failure_in(closing.signal)
             self._move_signal(closing.signal, SignalEvent.APPLY, None, step.position, now)
+            if failure is not None:
+                return self._fail(step, failure, now, number)
+            result = spec.result_of(closing.signal)
             self._move(step, StepEvent.FINISH, now, result=result, delivered=number)
             return Completion(step.position, result, None, now)
         if step.kind == "sleep":
             self._move(step, StepEvent.FINISH, now, result="null", delivered=number)
             return Completion(step.position, None, None, now)
-        self._move(step, StepEvent.FAIL, now, error=EXPIRED.as_text(), delivered=number)
-        return Completion(step.position, None, EXPIRED, now)
+        assert step.due_at is not None, "only what has a time can be over"
+        return self._fail(step, self._specs[step.position].over(step.due_at, step.detail), now, number)
+
+    def _fail(self, step: Step, error: ErrorRecord, now: int, number: int) -> Completion:
+        self._move(step, StepEvent.FAIL, now, error=error.as_text(), delivered=number)
+        return Completion(step.position, None, error, now)
 
     def _readable(self, position: str, signal: Signal, now: int) -> bool:
         """Whether the signal has the declared type; one that has not is refused, and the wait stays open."""
         try:
             spec = self._specs[position]
-            spec.decode(spec.result_of(signal))
+            if spec.failure_in(signal) is None:
+                spec.decode(spec.result_of(signal))
         except ValueRefused as error:
             self._move_signal(signal, SignalEvent.REFUSE, str(error), None, now)
             return False
@@ -267,6 +294,7 @@ class Positions:
         error: str | None = None,
         delivered: int | None = None,
         due_at: int | None = None,
+        detail: str | None = None,
     ) -> None:
         expected = step.state
         step.state = STEP.after(expected, event)
@@ -275,10 +303,11 @@ class Positions:
         step.result, step.error, step.delivered = result, error, delivered
         step.closed_at = None if step.state is StepState.OPEN else now
         step.due_at = step.due_at if due_at is None else due_at
+        step.detail = step.detail if detail is None else detail
         self._moves.append(
             MoveStep(
                 self._run, self._owner.generation, step.position, expected.value, event.value, step.state.value,
-                None, result, error, delivered, due_at, now,
+                detail, result, error, delivered, due_at, now,
             )
         )  # fmt: skip
 

@@ -36,6 +36,7 @@ class Recording:
         self.owner = Owner(host.lease.id, history.run.generation, history.run.state.value)
         self.audits: list[Audit] = []
         self.positions = Positions(history, self.owner, self.audits)
+        self.positions.read_at = host.now()
         self.moves: list[Move] = []
         self.observations: list[Observe] = []
         self.refused: Answer | None = None

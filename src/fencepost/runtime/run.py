@@ -17,6 +17,7 @@ from fencepost.core.errors import (
     CompensationIncomplete,
     ErrorRecord,
     Misuse,
+    RunNotFound,
     StepFailed,
     WaitExpired,
 )
@@ -25,9 +26,11 @@ from fencepost.core.position import FORWARD
 from fencepost.core.schedule import instant_in
 from fencepost.effects.declare import Bound, Effect, Step
 from fencepost.effects.values import Door
+from fencepost.runtime.ends import UNKNOWN, EndedRun, end_spec
+from fencepost.runtime.jobs import Jobs, job_terms
 from fencepost.runtime.report import CompensationReport
 from fencepost.runtime.resting import RestsOn, named
-from fencepost.runtime.waiting import Granted, approved, wait_spec
+from fencepost.runtime.waiting import EXPIRED, Granted, approved, wait_spec
 
 if TYPE_CHECKING:
     import uuid as uuids
@@ -57,12 +60,13 @@ class ContinueAs:
 class Run:
     """The run as its workflow sees it."""
 
-    __slots__ = ("_driver", "_granted", "_principal", "id")
+    __slots__ = ("_driver", "_granted", "_jobs", "_principal", "id")
 
     def __init__(self, driver: Driver, principal: str | None) -> None:
         self._driver = driver
         self._principal = principal
         self._granted: Granted = {}
+        self._jobs: Jobs | None = None
         self.id = driver.run_id
         """The run's id."""
 
@@ -99,6 +103,7 @@ class Run:
         Raises:
             StepFailed: the step failed for good, proved not to have happened.
             ApprovalRefused: the approval does not allow it, `refusal` says why; nothing was sent.
+            JobUnknown: it would hand over anew a job of whose silence the workflow was told; the run is held.
         """
         if not isinstance(bound, Bound):
             raise Misuse(
@@ -110,6 +115,8 @@ class Run:
             item = check_name(item, what="item")
         if after:
             bound.after = named(bound, after)
+        if self._jobs is not None:
+            self._jobs.require_known(bound, item)
         if approval is not None:
             return _approving(self._driver.do(step.kind, step.name, item, approved(bound, approval, self._granted)))
         return self._driver.do(step.kind, step.name, item, bound)
@@ -144,6 +151,9 @@ class Run:
         item: str | None = None,
         authorise: Step[[Right], bool] | None = None,
         valid_for: Duration | None = None,
+        callback: Effect[..., Any] | None = None,
+        heartbeat: Duration | None = None,
+        ask: Bound[Any] | None = None,
     ) -> Awaitable[R]:
         """Wait for a signal of that name and return its value, of type `kind`.
 
@@ -154,14 +164,41 @@ class Run:
         asked when the approval is used whether the approver and the run's principal may still have this done;
         `valid_for` how long after it was given it may be used.
 
+        With `callback`, the report on a job is waited for that this effect has handed to an outside system, together
+        with the token of that name (`call.callback(name)`). `heartbeat` is how long the job may be silent;
+        `app.heartbeat` gives it that time once more. `ask` is a read that returns `Found(result)`, `Absent()` or
+        `Inconclusive(why)`: what has become of a job that has fallen silent. It is waited for on while that cannot be
+        told, up to `within`.
+
         Raises:
             WaitExpired: nothing came `within` that time.
+            HeartbeatLost: the job fell silent, and there is no `ask`; what became of it is not known.
+            JobFailed: the job reported that it has failed.
+            JobLost: `ask` answered that there is no such job.
         """
+        if callback is not None or heartbeat is not None or ask is not None:
+            is_plain = allows is None and item is None and authorise is None and valid_for is None and not many
+            terms = job_terms(name, kind, callback, within=within, heartbeat=heartbeat, ask=ask, is_plain=is_plain)
+            self._jobs = self._jobs or Jobs(self._driver)
+            return self._jobs.wait(name, kind, **terms)
         spec = wait_spec(
             self._granted, self.id, name, kind, turn=self._driver.turn, within=within, many=many, allows=allows,
             item=item, authorise=authorise, valid_for=valid_for,
         )  # fmt: skip
         return _expiring(self._driver.wait(name, spec), name)
+
+    def ended(self, run_id: str, *, within: Duration | None = None) -> Awaitable[EndedRun]:
+        """Wait until another run has ended, one that is no child of this run, and say how: meanwhile this run is a row.
+
+        One that has ended before is told at once. A run that is held has not ended. Of one that goes on in turns it is
+        the end of the last.
+
+        Raises:
+            RunNotFound: no run has this id.
+            WaitExpired: it did not end `within` that time.
+        """
+        spec = end_spec(self.id, run_id, None if within is None else microseconds(within, what="within"))
+        return _of_other(_expiring(self._driver.wait(spec.name, spec), spec.name), run_id)
 
     def sleep(self, duration: Duration) -> Awaitable[None]:
         """Go on after that time; meanwhile the run is a row."""
@@ -302,6 +339,15 @@ async def _of_child(child: Awaitable[R], id: str) -> R:
         raise ChildFailed(error.record, child=id, ids=error.ids) from None
 
 
+async def _of_other(wait: Awaitable[EndedRun], run_id: str) -> EndedRun:
+    try:
+        return await wait
+    except StepFailed as error:
+        if error.record.class_name == UNKNOWN.class_name:
+            raise RunNotFound(error.record.message, hint="start it first", ids=error.ids | {"other": run_id}) from None
+        raise
+
+
 async def _complete(compensation: Awaitable[CompensationReport]) -> CompensationReport:
     report = await compensation
     if not report.complete:
@@ -309,5 +355,4 @@ async def _complete(compensation: Awaitable[CompensationReport]) -> Compensation
     return report
 
 
-EXPIRED = ErrorRecord.of(WaitExpired, "the wait's time is over")
 UNAPPROVED = ErrorRecord.of(ApprovalRefused, "").class_name

@@ -36,7 +36,7 @@ def send(
     signal = _signal(app, name, payload, id=id or secrets.token_hex(16), sender=by or sender)
     # A signal's own row says who sent what and when; the chain is for what a person does by hand.
     says = None if by is None else reason or f"sent by hand: {name}"
-    return _keep(app, run_id, signal, verb=audit.SIGNAL, history=_history(app, run_id), says=says)
+    return keep(app, run_id, signal, verb=audit.SIGNAL, history=_history(app, run_id), says=says)
 
 
 def approve(
@@ -59,7 +59,7 @@ def approve(
     place = waiting[chosen].position if chosen in waiting else name
     once = digest_text(canonical([place, chosen, by]).encode())[:32]
     signal = _signal(app, name, Answer(approved, chosen, comment).as_text(), id=id or once, sender=by)
-    return _keep(app, run_id, signal, verb=verb, history=history, says=comment)
+    return keep(app, run_id, signal, verb=verb, history=history, says=comment)
 
 
 def waits_for_approval(history: History, name: str) -> list[Step]:
@@ -130,7 +130,7 @@ def _history(app: App, run_id: str) -> History | None:
     return None if run is None else app.store.load(run.no)
 
 
-def _keep(
+def keep(
     app: App, run_id: str, signal: Signal, *, verb: str, history: History | None, says: str | None = None
 ) -> Signal:
     """Store the signal; `says` is what a person's answer gives as its reason, whose acceptance is audited too."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from fencepost.core.approval import digest_waited_for, misfit
+from fencepost.core.callback import value_in
 from fencepost.core.errors import ValueRefused, VerbRefused
 from fencepost.core.identity import canonical, digest_text
 from fencepost.core.states import SignalState, StepState
@@ -72,12 +73,22 @@ def _misfit(wait: Step, signal: Signal, *, by_type: bool) -> str | None:
     digest = digest_waited_for(wait)
     if digest is not None:
         return misfit(digest, signal)
-    takes = json.loads(wait.detail or "{}").get("takes") if by_type else None
+    detail = json.loads(wait.detail or "{}")
+    payload = signal.payload
+    if "job" in detail:
+        try:
+            value = value_in(signal.payload)
+        except ValueRefused as error:
+            return f"{error.message}: {error.hint}"
+        if value is None:
+            return None
+        payload = value
+    takes = detail.get("takes") if by_type else None
     kind = _found(takes) if isinstance(takes, str) else None
     if kind is None or described(kind) != takes:
         return None
     try:
-        Door(kind, where=f"signal {signal.name}").decode(signal.payload)
+        Door(kind, where=f"signal {signal.name}").decode(payload)
     except ValueRefused as error:
         return error.message
     return None

@@ -271,8 +271,8 @@ def reconcile(
             )
         owner = Owner("", history.run.generation, history.run.state.value)
         entries = [Entry(one, Contract(one.effect), owner) for one in unknown]
-        at_once: list[Move] = [entry.move(OperationEvent.LOSE, now) for entry in entries]
-        return Deed([*at_once, *disown(history, now), *_at_once(history.run, now)], _ask_again(unknown, now))
+        asked: list[Move] = [entry.move(OperationEvent.LOSE, now) for entry in entries]
+        return Deed([*asked, *disown(history, now), *at_once(history.run, now)], _ask_again(unknown, now))
 
     found = None if step is None else (step, item)
     return perform(app, run, "reconcile", by=by, reason=reason, version=version, deed=deed, operation=found).run
@@ -377,7 +377,7 @@ def _require_conflict(history: History, operation: Operation, *, happened: bool)
         )
 
 
-def _at_once(run: Run, now: int) -> list[Move]:
+def at_once(run: Run, now: int) -> list[Move]:
     """Let the run be claimed now by whoever comes first; one that is ready is that already."""
     if run.state is RunState.HELD:
         return [go_on(run, now)]
@@ -425,9 +425,12 @@ def _take_back(app: Desk, history: History, now: int) -> list[Move]:
 def _opened_again(run: Run, step: Step, now: int) -> MoveStep:
     """Open a failed step again. A wait gets its whole time once more; what else its row says of it stays."""
     detail: dict[str, Any] = json.loads(step.detail or "{}") if step.kind == "wait" else {}
-    within = detail.get("within")
+    times = [detail[one] for one in ("within", "heartbeat") if detail.get(one) is not None]
+    if detail.get("until") is not None:  # of a job
+        detail["until"] = now + detail["within"]
     to = STEP.after(step.state, StepEvent.RESUME)
     return MoveStep(
         run.no, run.generation, step.position, step.state.value, StepEvent.RESUME.value, to.value,
-        canonical(detail | {"replaced": step.error}), None, None, 0, None if within is None else now + within, now,
+        canonical(detail | {"replaced": step.error}), None, None, 0,
+        min((now + one for one in times), default=None), now,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fencepost.core.approval import Approval, Right, approval_of
 from fencepost.core.duration import microseconds
-from fencepost.core.errors import Misuse
+from fencepost.core.errors import ErrorRecord, Misuse, WaitExpired
 from fencepost.core.identity import canonical, check_name, digest_text
 from fencepost.effects.declare import Bound, Step
 from fencepost.effects.values import Door
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from fencepost.core.records import Signal
 
 R = TypeVar("R")
+
+EXPIRED = ErrorRecord.of(WaitExpired, "the wait's time is over")
 
 Granted = dict[str, tuple[Approval, "ApprovalSpec"]]
 """The approvals that a run was given, by their ids, each with its wait."""
@@ -55,8 +57,24 @@ class WaitSpec(Generic[R]):
         """What the wait's row holds once this signal has closed it."""
         return signal.payload
 
-    def detail(self) -> str:
-        """What the wait's row says of it while it is open, as JSON."""
+    def failure_in(self, signal: Signal) -> ErrorRecord | None:  # noqa: ARG002 - only a job can report that it failed
+        """The error with which this signal closes the wait; None: with a value."""
+        return None
+
+    def due_at(self, now: int) -> int | None:
+        """When the wait is over without a signal, if it is opened now."""
+        return None if self.within is None else now + self.within
+
+    def over(self, due_at: int, detail: str | None) -> ErrorRecord:  # noqa: ARG002 - only a job can have fallen silent
+        """What the workflow is told of a wait that was over at `due_at`, as its row has it."""
+        return EXPIRED
+
+    def may_be_put_off(self) -> bool:
+        """Whether others may give the wait more time while it is open."""
+        return False
+
+    def detail(self, now: int) -> str:  # noqa: ARG002 - only a job's end is an instant
+        """What the wait's row says of it while it is open, as JSON; it is opened now."""
         return canonical(
             {"within": self.within, "allows": self.allows, "many": self.many, "takes": described(self.kind)}
         )
@@ -106,7 +124,7 @@ class ApprovalSpec(WaitSpec[Approval]):
         """The approval that the signal is: what its sender said, with who and when as the ledger knows them."""
         return self.door.encode(approval_of(signal))
 
-    def detail(self) -> str:
+    def detail(self, now: int) -> str:  # noqa: ARG002 - as above
         """What a person is shown: the call, and what is checked when the approval is used."""
         return canonical(
             {

@@ -121,6 +121,16 @@ class Prepared(Protocol):
         """After `StoreBusy`: the file descriptor on which the answer will come; None: only patience helps."""
 
 
+class HandedOut(NamedTuple):
+    """A callback's token as the ledger knows it: for which job of which operation, in which turn, and its digest."""
+
+    run: Run
+    step: str
+    item: str | None
+    name: str
+    digest: str
+
+
 Audited = Callable[[Run, Signal], Audit | None]
 """The audit row of a signal, as it was stored for its run; None: it needs none."""
 
@@ -262,6 +272,9 @@ class Store(Protocol):
     def find(self, namespace: str, run_id: str) -> Run | None:
         """The run with this id; of one that has continued, its last turn."""
 
+    def find_settled(self, namespace: str, run_id: str) -> Run | None:
+        """As `find`, after whoever is writing to that run has committed: an end that is on its way is seen."""
+
     def turn(self, namespace: str, run_id: str, turn: int) -> Run | None:
         """An earlier turn of a run that has continued."""
 
@@ -299,6 +312,21 @@ class Store(Protocol):
 
         A run may end before its owner has heard of a signal, which is refused in the same write, without a row.
         """
+
+    def handed_out(self, digest: str) -> HandedOut | None:
+        """For which job the token with this digest was handed out; None: nobody has."""
+
+    def beat(self, namespace: str, run_id: str, name: str, progress: str | None) -> bool:
+        """Note that the job of an open wait is alive, with what it says of its progress (JSON); False: none is open."""
+
+    def waits_named(self, namespace: str, name: str, limit: int) -> list[tuple[str, bool]]:
+        """The ids of some runs that have waited under this name, each with whether it does now; those that do first."""
+
+    def count_stranger(self, namespace: str) -> None:
+        """Count a token that nobody has handed out."""
+
+    def strangers(self, namespace: str) -> int:
+        """How many tokens came that nobody has handed out."""
 
     def signalled(self, lease: str) -> list[int]:
         """Runs owned by this lease to look at: a kept signal for an open wait, or a cancel that is not recorded yet.

@@ -21,9 +21,8 @@ from fencepost.store.api import Group, NewRun, Started
 from fencepost.store.callers import Steps
 from fencepost.store.changes import Changes
 from fencepost.store.groups import Outcome
-from fencepost.store.measuring import MeasuringVerbs
+from fencepost.store.ledger_verbs import LedgerVerbs
 from fencepost.store.moves import Move, Observe
-from fencepost.store.people import PeopleVerbs
 from fencepost.store.postgres_batch import Writer
 from fencepost.store.postgres_commit import BEGIN, CHANNEL, COMMIT, Again, Commits, Doubt, Prepared
 from fencepost.store.postgres_connection import Encoded, PostgresConnection, PostgresError, Step, encoded
@@ -32,9 +31,7 @@ from fencepost.store.postgres_listener import Heard, Listener
 from fencepost.store.postgres_pool import Pool
 from fencepost.store.postgres_seen import Seen
 from fencepost.store.queries import Query, Row
-from fencepost.store.schedules import ScheduleVerbs
 from fencepost.store.server_clock import ServerClock, boot_time
-from fencepost.store.signals import SignalVerbs
 from fencepost.store.statements import Probe, Statements, Wanted, Work
 from fencepost.store.transaction import Patience
 from fencepost.store.verbs import Body, whole
@@ -45,7 +42,7 @@ _RENEWAL = ("lease:live:renew",)
 _BEGIN_READING: Step = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
 
 
-class PostgresStore(SignalVerbs, ScheduleVerbs, PeopleVerbs, MeasuringVerbs):
+class PostgresStore(LedgerVerbs):
     """One ledger in a PostgreSQL database. Safe to use from any thread; made by `open_store`.
 
     `listener` is None where nobody can be told of changes. `clock` is the server's unless a test gives another.

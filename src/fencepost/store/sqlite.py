@@ -23,17 +23,14 @@ from fencepost.store.connection import Connection, SqliteError
 from fencepost.store.failures import unavailable
 from fencepost.store.groups import Outcome, audits
 from fencepost.store.lending import lent_sqlite
-from fencepost.store.measuring import MeasuringVerbs
+from fencepost.store.ledger_verbs import LedgerVerbs
 from fencepost.store.moves import Move, Observe
-from fencepost.store.people import PeopleVerbs
 from fencepost.store.queries import Row, load
-from fencepost.store.schedules import ScheduleVerbs
-from fencepost.store.signals import SignalVerbs
 from fencepost.store.statements import Probe, Statements, Work
 from fencepost.store.transaction import Patience, begin, commit, roll_back, when_free
 
 
-class SqliteStore(SignalVerbs, ScheduleVerbs, PeopleVerbs, MeasuringVerbs):
+class SqliteStore(LedgerVerbs):
     """One ledger file. Safe to use from any thread; made by `open_store`."""
 
     dialect = "sqlite"

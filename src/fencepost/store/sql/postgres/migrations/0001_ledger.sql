@@ -145,6 +145,37 @@ FOR EACH ROW WHEN (
 )
 EXECUTE FUNCTION fencepost.wake_parent();
 
+-- So does it whoever waits for this end without being its parent: found by the name of the wait. Nobody has locked those
+-- before; where two such ends meet in a circle, the server ends one of the transactions and it is done again.
+CREATE FUNCTION fencepost.wake_waiting() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    waiting bigint[] := ARRAY(
+        SELECT run FROM fencepost.step WHERE kind = 'wait' AND name = 'ended ' || new.id AND state = 'open'
+    );
+BEGIN
+    IF waiting = '{}' THEN
+        RETURN NULL;
+    END IF;
+    PERFORM no FROM fencepost.run WHERE no = ANY (waiting) ORDER BY no FOR NO KEY UPDATE;
+    UPDATE fencepost.run SET
+        woken = (lease IS NOT NULL)::int,
+        wake_at = CASE
+            WHEN lease IS NULL AND state IN ('waiting', 'cancelling', 'compensating')
+                THEN least(coalesce(wake_at, new.ended_at), new.ended_at)
+            ELSE wake_at
+        END,
+        version = version + 1
+    WHERE no = ANY (waiting) AND namespace = new.namespace AND ended_at IS NULL;
+    -- Whoever ends a run does not know of them, so nobody else tells their workers (`tell_others`).
+    PERFORM pg_notify('fencepost', TG_TABLE_SCHEMA);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER run_wakes_waiting AFTER UPDATE OF ended_at ON fencepost.run
+FOR EACH ROW WHEN (new.ended_at IS NOT NULL AND old.ended_at IS NULL AND new.state <> 'continued')
+EXECUTE FUNCTION fencepost.wake_waiting();
+
 -- What is started at times: a schedule as the code last declared it, and how far it has come. Its row outlives the code.
 CREATE TABLE fencepost.schedule (
     no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -214,6 +245,9 @@ CREATE TABLE fencepost.step (
     CHECK ((state = 'open') = (closed_at IS NULL)),
     CHECK (state <> 'failed' OR error IS NOT NULL)
 ) WITH (fillfactor = 80);
+
+-- An event may name what is waited for, and not the run; only waits are in it, and what it holds never changes.
+CREATE INDEX step_waited_for ON fencepost.step (name) WHERE kind = 'wait';
 
 -- One logical effect. `item` is '' where there is none. Its first attempt stands in the same row: nearly every effect
 -- has no other, so that intent and permission are one row, and a success is one change of it.
@@ -332,6 +366,9 @@ CREATE TABLE fencepost.observation (
 
 -- A run's observations are loaded with it.
 CREATE INDEX observation_of_run ON fencepost.observation (run);
+
+-- A callback comes with a token, of which only the digest is known; most effects hand out none.
+CREATE INDEX observation_callback ON fencepost.observation ((evidence::json ->> 'digest')) WHERE kind = 'callback';
 
 -- A message to a run: kept, applied to a wait, or refused with a reason; the same id counts once.
 CREATE TABLE fencepost.signal (

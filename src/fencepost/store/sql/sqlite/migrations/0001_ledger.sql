@@ -130,6 +130,23 @@ BEGIN
     WHERE no = new.parent AND ended_at IS NULL;
 END;
 
+-- So does it whoever waits for this end without being its parent: found by the name of the wait.
+CREATE TRIGGER run_wakes_waiting AFTER UPDATE OF ended_at ON run
+WHEN new.ended_at IS NOT NULL AND old.ended_at IS NULL AND new.state <> 'continued'
+BEGIN
+    UPDATE run SET
+        woken = lease IS NOT NULL,
+        wake_at = CASE
+            WHEN lease IS NULL AND state IN ('waiting', 'cancelling', 'compensating')
+                THEN min(coalesce(wake_at, new.ended_at), new.ended_at)
+            ELSE wake_at
+        END,
+        version = version + 1
+    WHERE namespace = new.namespace AND ended_at IS NULL AND no IN (
+        SELECT run FROM step WHERE kind = 'wait' AND name = 'ended ' || new.id AND state = 'open'
+    );
+END;
+
 -- What is started at times: a schedule as the code last declared it, and how far it has come. Its row outlives the code.
 CREATE TABLE schedule (
     no INTEGER PRIMARY KEY,
@@ -198,6 +215,9 @@ CREATE TABLE step (
     CHECK ((state = 'open') = (closed_at IS NULL)),
     CHECK (state <> 'failed' OR error IS NOT NULL)
 ) STRICT;
+
+-- An event may name what is waited for, and not the run; only waits are in it, and what it holds never changes.
+CREATE INDEX step_waited_for ON step (name) WHERE kind = 'wait';
 
 -- One logical effect. `item` is '' where there is none. Its first attempt stands in the same row: nearly every effect
 -- has no other, so that intent and permission are one row, and a success is one change of it.
@@ -311,6 +331,9 @@ CREATE TABLE observation (
 
 -- A run's observations are loaded with it.
 CREATE INDEX observation_of_run ON observation (run);
+
+-- A callback comes with a token, of which only the digest is known; most effects hand out none.
+CREATE INDEX observation_callback ON observation (json_extract(evidence, '$.digest')) WHERE kind = 'callback';
 
 CREATE TRIGGER observation_is_kept BEFORE DELETE ON observation
 BEGIN

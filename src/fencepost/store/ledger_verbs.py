@@ -1,0 +1,17 @@
+"""Everything that both databases do alike: each room's verbs, in one class that a store makes its own.
+
+What is left to a store is how a transaction begins and ends on its database, and how a batch is committed.
+"""
+
+from __future__ import annotations
+
+from fencepost.store.ends import EndVerbs
+from fencepost.store.jobs import JobVerbs
+from fencepost.store.measuring import MeasuringVerbs
+from fencepost.store.people import PeopleVerbs
+from fencepost.store.schedules import ScheduleVerbs
+from fencepost.store.signals import SignalVerbs
+
+
+class LedgerVerbs(SignalVerbs, ScheduleVerbs, PeopleVerbs, MeasuringVerbs, JobVerbs, EndVerbs):
+    """The verbs that are written once, over named statements."""
