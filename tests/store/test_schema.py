@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.core import schedule, states
+from fencepost.core import containment, schedule, states
 from fencepost.core.epoch import GENERATIONS_PER_SECOND
 from fencepost.store import queries
 from fencepost.store.connection import StandardConnection
@@ -30,6 +30,7 @@ LISTS: dict[tuple[str, str], type[StrEnum]] = {
     ("attempt", "outcome"): states.Outcome,
     ("operation", "first_outcome"): states.Outcome,
     ("signal", "state"): states.SignalState,
+    ("containment", "kind"): containment.Kind,
     ("schedule", "overlap"): schedule.Overlap,
     ("schedule", "catch_up"): schedule.CatchUp,
 }

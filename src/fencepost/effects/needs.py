@@ -54,6 +54,12 @@ class Authorise(NamedTuple):
     entry: Entry
 
 
+class Stops(NamedTuple):
+    """Read what of this dispatch's marks is contained now; answered with the containments, none if it may go."""
+
+    entry: Entry
+
+
 class RaiseFence(NamedTuple):
     """Push a token to the target; answered None, or with why nothing may be concluded from a look-up."""
 
@@ -95,4 +101,4 @@ class Committed(NamedTuple):
 
 
 LookedUp = Found[Any] | Absent | Inconclusive | Conflicting
-Need = Record | Send | Authorise | IssueToken | RaiseFence | Ask | Load | Rest
+Need = Record | Send | Stops | Authorise | IssueToken | RaiseFence | Ask | Load | Rest

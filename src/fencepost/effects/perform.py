@@ -8,13 +8,14 @@ come back with the conclusion, so that they ride in the commit of whatever happe
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fencepost.core.containment import Containment, behind
 from fencepost.core.errors import ErrorRecord, Permanent, ValueRefused
 from fencepost.core.identity import canonical
-from fencepost.core.records import IN_PROGRESS, LOOK_UP, REPLAYED_FAILURE, REPLY, Observation
+from fencepost.core.records import CONTAINED, IN_PROGRESS, LOOK_UP, RELEASED, REPLAYED_FAILURE, REPLY, Observation
 from fencepost.core.recovery import (
     Dispatch,
     Disprove,
@@ -26,6 +27,7 @@ from fencepost.core.recovery import (
     Pause,
     absence_is_proof,
     decide,
+    is_kept_back,
 )
 from fencepost.core.retry import pause
 from fencepost.core.states import OperationState, Outcome
@@ -46,6 +48,7 @@ from fencepost.effects.needs import (
     Rest,
     Send,
     Sent,
+    Stops,
 )
 from fencepost.effects.ports import Clock, Delivery, Door
 from fencepost.effects.values import Carried
@@ -81,10 +84,11 @@ class Concluded(Conclusion):
 
 @dataclass(slots=True)
 class Later(Conclusion):
-    """Nothing to do before `until`, microseconds of the store's clock."""
+    """Nothing to do before `until`, microseconds of the store's clock; or while what `behind` marks is contained."""
 
     until: int = 0
     why: str = ""
+    behind: str = ""
 
 
 @dataclass(slots=True)
@@ -142,6 +146,10 @@ class Performance:
         """Lead an operation that has no row yet and may go at once: intent and permission are one transition."""
         entry = self.entry
         token: int | None = None
+        if entry.toward is not None and self.clock.may_be_contained(entry.toward):
+            contained = yield from self._contained()
+            if contained is not None:
+                return contained
         if entry.needs_approval:
             unapproved = yield from self._authorise()
             if unapproved is not None:
@@ -198,6 +206,10 @@ class Performance:
     def _dispatch(self) -> Generator[Need, Any, Conclusion | None]:
         """Send the next attempt; None: not concluded, decide again."""
         entry, token = self.entry, None
+        if entry.toward is not None and (is_kept_back(entry.operation) or self.clock.may_be_contained(entry.toward)):
+            contained = yield from self._contained()
+            if contained is not None:
+                return contained
         if entry.needs_approval and (entry.operation.state is OperationState.RESERVED or not entry.operation.approval):
             unapproved = yield from self._authorise()
             if unapproved is not None:
@@ -211,6 +223,19 @@ class Performance:
         if answer is not Answer.MOVED:
             return Superseded(answer=answer)
         return self._take_in((yield Send(entry, entry.operation.attempts[-1])))
+
+    def _contained(self) -> Generator[Need, Any, Later | None]:
+        """Ask what is contained of where the next dispatch goes; None: nothing. That time counts against no budget."""
+        entry, now = self.entry, self.clock.now()
+        stops: Sequence[Containment] = yield Stops(entry)
+        if not entry.is_new and bool(stops) is not is_kept_back(entry.operation):
+            kind = CONTAINED if stops else RELEASED
+            told = canonical({"kind": kind, "by": [stop.text for stop in stops]})
+            self.observations.append(entry.observe(Observation(kind, None, told, now)))
+        if not stops:
+            return None
+        why = "contained: " + "; ".join(stop.text for stop in stops)
+        return Later(self._flush(), self._seen(), now, why, behind=behind(stops))
 
     def _authorise(self) -> Generator[Need, Any, Conclusion | None]:
         """Have the approval checked that this dispatch would use; None: it allows it now.

@@ -20,6 +20,7 @@ from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
 from fencepost.runtime.handle import Watchers
+from fencepost.runtime.heard import Containments
 from fencepost.store.api import Store
 from fencepost.store.journal import Journal
 
@@ -67,6 +68,8 @@ class Host:
         # Asked several times per step: as functions of their own, and not through three methods.
         self.now = self.store.now
         self.boot_now = boot_now
+        self.containments = Containments(self.store, self.namespace)
+        self.may_be_contained = self.containments.may_stop
 
     def take_lease(self, lease: LeaseHolder) -> None:
         """Begin a life under this lease, and learn whether the ledger has forgotten something."""

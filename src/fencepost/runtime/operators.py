@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencepost.core.errors import Misuse
 from fencepost.core.records import Audit, Run
 from fencepost.core.states import FINAL_RUN_STATES
-from fencepost.runtime import migrating, verbs
+from fencepost.runtime import containing, migrating, verbs
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
 from fencepost.runtime.rehearsal import Rehearsal
@@ -23,8 +23,12 @@ from fencepost.store.api import AuditFilter
 from fencepost.store.chain import Anchor, Verdict
 
 if TYPE_CHECKING:
+    from fencepost.core.containment import Containment
     from fencepost.runtime.workflow import Workflow
     from fencepost.store.api import Store
+
+
+R = TypeVar("R")
 
 
 class Operators(ABC):
@@ -181,6 +185,37 @@ class Operators(ABC):
         """
         runs = await asyncio.to_thread(select, self.store, self.namespace, wanted)
         done = await asyncio.to_thread(lambda: list(each(self, runs, verb, dry_run=dry_run, **arguments)))
+        self._wake()
+        return done
+
+    # -- containing ---------------------------------------------------------------------------------------------------
+
+    async def contain(self, kind: str, name: str, *, by: str, reason: str) -> Containment:
+        """Let no new effect be sent toward something, by any worker, until it is released; look-ups go on.
+
+        Runs that meet it wait, and spend no budget. What is contained already stays as it is.
+
+        Args:
+            kind: "target", "resource", "tenant" (a principal, or what stands before its first slash) or "workflow".
+            name: of the target, resource, tenant or workflow.
+            by: who does it.
+            reason: why; every run that waits shows it.
+
+        Raises:
+            Misuse: there is no such kind, or the name, who or why is missing.
+        """
+        return await self._contained(containing.contain, kind, name, by=by, reason=reason)
+
+    async def release(self, kind: str, name: str, *, by: str, reason: str) -> Containment | None:
+        """Contain something no more: the runs that wait for it go on. None: it was not contained. See `contain`."""
+        return await self._contained(containing.release, kind, name, by=by, reason=reason)
+
+    async def contained(self) -> list[Containment]:
+        """Everything that is contained, by people and by breakers, the oldest first."""
+        return await asyncio.to_thread(self.store.contained, self.namespace)
+
+    async def _contained(self, verb: Callable[..., R], kind: str, name: str, *, by: str, reason: str) -> R:
+        done = await asyncio.to_thread(verb, self, kind, name, by=by, reason=reason)
         self._wake()
         return done
 

@@ -36,6 +36,7 @@ from fencepost.effects.needs import (
     Rest,
     Send,
     Sent,
+    Stops,
 )
 from fencepost.effects.perform import Conclusion
 from fencepost.effects.sending import load_async, look_up_async, raise_async, run_async
@@ -97,9 +98,12 @@ class Hands:
                 answer = await self._meet(need, bound)
 
     async def _meet(
-        self, need: Authorise | IssueToken | RaiseFence | Ask | Load | Rest | RunBody, bound: Bound[Any]
+        self, need: Stops | Authorise | IssueToken | RaiseFence | Ask | Load | Rest | RunBody, bound: Bound[Any]
     ) -> Any:
         """What is needed more rarely than a permission and a send."""
+        if isinstance(need, Stops):
+            toward, run = need.entry.toward or "", self._execution.history.run.no
+            return await asyncio.to_thread(self._host.containments.stopping, toward, run)
         if isinstance(need, Authorise):
             assert isinstance(bound, Approved), "only an approved call needs its approval checked"
             return await check(self._execution, self, bound, need.entry)

@@ -200,6 +200,7 @@ class Worker:
                 await asyncio.to_thread(self._firings.declare)
             pause = await self._claim()
             await self._audit()
+            await self.host.containments.look_after(self._ask)
         except LeaseLost as error:
             self.host.lease.give_up(str(error))
             return

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from fencepost.core.containment import Containment
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
 from fencepost.core.records import Audit, History, Lease, Run, Signal
@@ -236,6 +237,22 @@ class Store(Protocol):
         `change` may raise; then nothing is changed. None: it has removed the schedule. Raises `Misuse` if there is
         none.
         """
+
+    def contained(self, namespace: str) -> list[Containment]:
+        """Everything that is contained in a namespace, the oldest first."""
+
+    def contain(self, wanted: Containment, audit: Audit) -> tuple[Containment, bool]:
+        """Contain something; how it is contained then, and whether this has changed anything, and left its audit row.
+
+        No dispatch toward it is committed after this has returned. What a person has contained stays as it is; what a
+        breaker stops becomes a person's.
+        """
+
+    def release(self, mark: str, audit: Audit) -> Containment | None:
+        """Contain something no more, with its audit row, and wake the runs behind it; None: it is not contained."""
+
+    def wake_forgotten(self, namespace: str) -> bool:
+        """Wake the runs that wait behind what is contained no more; whether there were any."""
 
     def load(self, run: int) -> History:
         """Everything of one run."""

@@ -20,6 +20,7 @@ from fencepost.store import faultpoints, joining, postgres_listener, rows
 from fencepost.store.api import Group, NewRun, Started
 from fencepost.store.callers import Steps
 from fencepost.store.changes import Changes
+from fencepost.store.containments import ContainmentVerbs
 from fencepost.store.groups import Outcome
 from fencepost.store.moves import Move, Observe
 from fencepost.store.postgres_batch import Writer
@@ -43,7 +44,7 @@ _RENEWAL = ("lease:live:renew",)
 _BEGIN_READING: Step = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
 
 
-class PostgresStore(SignalVerbs, ScheduleVerbs):
+class PostgresStore(SignalVerbs, ScheduleVerbs, ContainmentVerbs):
     """One ledger in a PostgreSQL database. Safe to use from any thread; made by `open_store`.
 
     `listener` is None where nobody can be told of changes. `clock` is the server's unless a test gives another.

@@ -20,6 +20,7 @@ from fencepost.store.batch import Writer
 from fencepost.store.callers import Steps
 from fencepost.store.changes import Looked
 from fencepost.store.connection import Connection, SqliteError
+from fencepost.store.containments import ContainmentVerbs
 from fencepost.store.failures import unavailable
 from fencepost.store.groups import Outcome, audits
 from fencepost.store.lending import lent_sqlite
@@ -31,7 +32,7 @@ from fencepost.store.statements import Probe, Statements, Work
 from fencepost.store.transaction import Patience, begin, commit, roll_back, when_free
 
 
-class SqliteStore(SignalVerbs, ScheduleVerbs):
+class SqliteStore(SignalVerbs, ScheduleVerbs, ContainmentVerbs):
     """One ledger file. Safe to use from any thread; made by `open_store`."""
 
     dialect = "sqlite"
