@@ -59,6 +59,9 @@ LOST_TIME = "lost time"
 CONTAINED = "contained"
 """Kind: a dispatch has met something that is contained; the time until the next `RELEASED` counts against no budget."""
 
+KEPT_OUT = "credential refused"
+"""Kind: an attempt was refused because of its credential, and a breaker has opened; costs no attempt."""
+
 RELEASED = "released"
 """Kind: what kept a dispatch back is contained no more."""
 

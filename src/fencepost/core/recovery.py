@@ -17,6 +17,7 @@ from fencepost.core.records import (
     ASK_AGAIN,
     CONTAINED,
     IN_PROGRESS,
+    KEPT_OUT,
     LOOK_UP,
     LOST_TIME,
     RELEASED,
@@ -186,10 +187,10 @@ def _when_due(operation: Operation, moment: Moment) -> Dispatch | Pause:
 def may_try_again(operation: Operation, contract: Contract, now: int) -> bool:
     """Whether the budget allows one more attempt.
 
-    One that met the target still at work costs nothing, nor does one that may have been made in a forgotten time, nor
-    the time for which something contained kept it back.
+    One that met the target still at work costs nothing, nor does one that may have been made in a forgotten time or was
+    refused for its credential while a breaker watched, nor the time for which something contained kept it back.
     """
-    free = {seen.attempt for seen in operation.observations if seen.kind in (IN_PROGRESS, LOST_TIME)}
+    free = {seen.attempt for seen in operation.observations if seen.kind in (IN_PROGRESS, LOST_TIME, KEPT_OUT)}
     counted = [attempt for attempt in operation.attempts if attempt.number not in free]
     kept_back = contained_for(operation, now)
     return budget_left(contract.retry, counted, budget_from=operation.budget_from, now=now - kept_back)

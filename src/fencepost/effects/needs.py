@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fencepost.core.records import IN_PROGRESS, KEPT_OUT, REPLAYED_FAILURE, REPLY
+from fencepost.core.states import Outcome
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 
 if TYPE_CHECKING:
@@ -90,6 +92,19 @@ class Sent:
     sends: int | None = None
     reference: str | None = None
     replayed: bool = False
+    kept_out: bool = False
+    """It was refused because of its credential, and a breaker has opened: what was refused waits for that."""
+
+    @property
+    def leaves(self) -> str | None:
+        """The kind of observation that it leaves beside its attempt's outcome; None: that says everything."""
+        if self.kept_out:
+            return KEPT_OUT
+        if self.replayed:
+            return REPLAYED_FAILURE
+        if self.reading is None or self.reading.outcome is not Outcome.UNRESOLVED:
+            return None
+        return IN_PROGRESS if self.reading.in_progress else REPLY
 
 
 class Committed(NamedTuple):

@@ -8,14 +8,13 @@ come back with the conclusion, so that they ride in the commit of whatever happe
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencepost.core.containment import Containment, behind
 from fencepost.core.errors import ErrorRecord, Permanent, ValueRefused
 from fencepost.core.identity import canonical
-from fencepost.core.records import CONTAINED, IN_PROGRESS, LOOK_UP, RELEASED, REPLAYED_FAILURE, REPLY, Observation
+from fencepost.core.records import LOOK_UP, Observation
 from fencepost.core.recovery import (
     Dispatch,
     Disprove,
@@ -48,9 +47,9 @@ from fencepost.effects.needs import (
     Rest,
     Send,
     Sent,
-    Stops,
 )
 from fencepost.effects.ports import Clock, Delivery, Door
+from fencepost.effects.stopped import stopped_by
 from fencepost.effects.values import Carried
 from fencepost.store.api import Answer
 from fencepost.store.moves import Move, Observe
@@ -225,17 +224,10 @@ class Performance:
         return self._take_in((yield Send(entry, entry.operation.attempts[-1])))
 
     def _contained(self) -> Generator[Need, Any, Later | None]:
-        """Ask what is contained of where the next dispatch goes; None: nothing. That time counts against no budget."""
-        entry, now = self.entry, self.clock.now()
-        stops: Sequence[Containment] = yield Stops(entry)
-        if not entry.is_new and bool(stops) is not is_kept_back(entry.operation):
-            kind = CONTAINED if stops else RELEASED
-            told = canonical({"kind": kind, "by": [stop.text for stop in stops]})
-            self.observations.append(entry.observe(Observation(kind, None, told, now)))
-        if not stops:
-            return None
-        why = "contained: " + "; ".join(stop.text for stop in stops)
-        return Later(self._flush(), self._seen(), now, why, behind=behind(stops))
+        """Ask whether where the next dispatch goes is contained; None: it may go."""
+        now = self.clock.now()
+        stopped = yield from stopped_by(self.entry, now, self.observations)
+        return None if stopped is None else Later(self._flush(), self._seen(), now, *stopped)
 
     def _authorise(self) -> Generator[Need, Any, Conclusion | None]:
         """Have the approval checked that this dispatch would use; None: it allows it now.
@@ -320,16 +312,15 @@ class Performance:
         if reading is None or sent.error is None:
             raise AssertionError("an error without a reading")
         record = error_record(sent.error)
-        outcome = Result(
-            error=record.as_text(), reference=sent.reference, not_before=now + self._pause(reading.retry_after)
-        )
+        pause = 0 if sent.kept_out else self._pause(reading.retry_after)
+        outcome = Result(error=record.as_text(), reference=sent.reference, not_before=now + pause)
         proof = Proof(number, reading.outcome, sent.evidence, sent.sends)
-        self.moves += self.entry.settle([proof], now, retryable=reading.retryable, outcome=outcome, gives_up=False)
-        if sent.replayed or reading.outcome is Outcome.UNRESOLVED:
-            kind = REPLAYED_FAILURE if sent.replayed else IN_PROGRESS if reading.in_progress else REPLY
+        again = reading.retryable or sent.kept_out
+        self.moves += self.entry.settle([proof], now, retryable=again, outcome=outcome, gives_up=False)
+        if (kind := sent.leaves) is not None:
             self.observations.append(self.entry.observe(Observation(kind, None, sent.evidence, now, attempt=number)))
         state = self.entry.operation.state
-        if state is OperationState.UNKNOWN and reading.outcome is Outcome.NOT_APPLIED and not reading.retryable:
+        if state is OperationState.UNKNOWN and reading.outcome is Outcome.NOT_APPLIED and not again:
             # The refusal says nothing of the earlier attempt, and the same again would be refused the same way.
             return Stopped(self._flush(), self._seen(), HoldReason.REFUSED.value, self._last_words())
         return self._raised(record, now) if state is OperationState.FAILED else None

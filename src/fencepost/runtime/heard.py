@@ -8,9 +8,10 @@ heard of something asks before it lets a run wait for it, since it may be releas
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import TYPE_CHECKING
 
-from fencepost.core.duration import SECOND
+from fencepost.core.duration import MINUTE, SECOND
 from fencepost.effects.deadline import boot_now
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 5 * SECOND
 """Microseconds between two looks for runs that wait behind what is contained no more."""
+
+PROBE_FOR = 2 * MINUTE
+"""Microseconds after which a run that was let through a breaker and brought no answer makes room for another one."""
 
 
 class Containments:
@@ -40,6 +44,9 @@ class Containments:
         """Hear what is contained now. Blocking; raises `StoreUnavailable`."""
         found = self._store.contained(self._namespace)
         self._marks = tuple(one.mark for one in found)
+        probes = [one.probe_at for one in found if one.probe_at is not None and one.probe_run is None]
+        if probes:
+            self._look_at = min(self._look_at, boot_now() + max(0, min(probes) - self._store.now()))
         return found
 
     def stopping(self, toward: str, run: int) -> list[Containment]:
@@ -55,6 +62,16 @@ class Containments:
             self._look_at = boot_now() + LOOK_EVERY
             await ask(self._look_after)
 
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look, for a worker that would sleep longer; without end while nothing is contained."""
+        return max(0.0, (self._look_at - boot_now()) / SECOND) if self._marks else inf
+
     def _look_after(self) -> None:
-        self.refresh()
+        """Let one run through each breaker that has cooled down, then find those that were forgotten."""
+        now = self._store.now()
+        for one in self.refresh():
+            if one.probe_at is not None and one.probe_at <= now:
+                self._store.let_through(one, now + PROBE_FOR, now)
+        self._look_at = max(self._look_at, boot_now() + SECOND)  # where nobody waits, nobody was let through
         self._store.wake_forgotten(self._namespace)

@@ -19,6 +19,7 @@ from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
+from fencepost.runtime.breakers import Breakers
 from fencepost.runtime.handle import Watchers
 from fencepost.runtime.heard import Containments
 from fencepost.store.api import Store
@@ -70,6 +71,7 @@ class Host:
         self.boot_now = boot_now
         self.containments = Containments(self.store, self.namespace)
         self.may_be_contained = self.containments.may_stop
+        self.breakers = Breakers(self.store, self.namespace, self.containments)
 
     def take_lease(self, lease: LeaseHolder) -> None:
         """Begin a life under this lease, and learn whether the ledger has forgotten something."""

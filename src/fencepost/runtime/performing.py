@@ -94,6 +94,9 @@ class Hands:
                 self._host.lease.begins(timeout)
                 attempting = self._sending(need, bound, asked_at + timeout)
                 answer = await run_async(bound, attempting, self._host.executor, self._host.overdue)
+                target = bound.effect.declared.target
+                if target is not None and (breaker := self._host.outside.breaker(target)) is not None:
+                    await self._host.breakers.learn(breaker, target, need.entry.operation, answer)
             else:
                 answer = await self._meet(need, bound)
 

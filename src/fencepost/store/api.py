@@ -251,6 +251,18 @@ class Store(Protocol):
     def release(self, mark: str, audit: Audit) -> Containment | None:
         """Contain something no more, with its audit row, and wake the runs behind it; None: it is not contained."""
 
+    def let_through(self, breaker: Containment, until: int, now: int) -> int | None:
+        """Let one run that waits behind a breaker through it, until then, and wake it; its number.
+
+        None: it is not time, another run is let through just now, or none waits.
+        """
+
+    def probed(self, mark: str, run: int, *, cool_down: int | None, now: int, audit: Audit) -> bool:
+        """Take in what the run brought that was let through a breaker; whether it still was that one.
+
+        None closes the breaker, with the audit row, and lets everybody go on; otherwise it stays shut for so long.
+        """
+
     def wake_forgotten(self, namespace: str) -> bool:
         """Wake the runs that wait behind what is contained no more; whether there were any."""
 

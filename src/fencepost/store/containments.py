@@ -64,6 +64,43 @@ class ContainmentVerbs(Verbs):
             work.announce()
 
     @whole
+    def let_through(self, breaker: Containment, until: int, now: int) -> int | None:
+        """See `Store.let_through`. The run is locked first, as by everybody who locks both."""
+        with self._writing() as work:
+            found = work.execute("next_behind", mark=breaker.mark)
+            run = found[0][0] if found else None
+            if run is None or not work.change("let_through", mark=breaker.mark, run=run, until=until, now=now):
+                work.was_in_vain()
+                return None
+            work.change("wake_one_behind", run=run, now=now)
+            work.announce()
+            return int(run)
+
+    def probed(self, mark: str, run: int, *, cool_down: int | None, now: int, audit: Audit) -> bool:
+        """See `Store.probed`. A close is two transactions, as a release is."""
+        if cool_down is not None:
+            return self._shut_again(mark, run, cool_down, now)
+        is_closed = self._close_breaker(mark, run, audit)
+        if is_closed:
+            self._wake_behind(mark)
+        return is_closed
+
+    @whole
+    def _shut_again(self, mark: str, run: int, cool_down: int, now: int) -> bool:
+        with self._writing() as work:
+            return work.change("shut_again", mark=mark, run=run, cool_down=cool_down, probe_at=now + cool_down) == 1
+
+    @whole
+    def _close_breaker(self, mark: str, run: int, audit: Audit) -> bool:
+        with self._writing() as work:
+            if not work.change("close_breaker", mark=mark, run=run):
+                work.was_in_vain()
+                return False
+            self._append(work, audit)
+            work.announce()
+            return True
+
+    @whole
     def wake_forgotten(self, namespace: str) -> bool:
         """See `Store.wake_forgotten`."""
         if not self._read("waits_for_nothing", namespace=namespace):

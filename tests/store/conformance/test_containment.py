@@ -66,9 +66,33 @@ def test_a_name_that_is_a_part_of_another_stops_nothing(ledger: Ledger, kind: Ki
 
 
 def test_only_the_run_that_is_let_through_passes_a_breaker(ledger: Ledger) -> None:
-    run = ledger.running()
-    contain(ledger, containment(cool_down=7, probe_at=build.NOW))
-    assert ledger.answer(run, build.new_operation(run, toward=TOWARD)) is Answer.ILLEGAL
+    run, other = ledger.running(), ledger.running("run-2")
+    breaker = containment(cool_down=7, probe_at=build.NOW)
+    contain(ledger, breaker)
+    for one in (run, other):
+        assert ledger.answer(one, build.new_operation(one, toward=TOWARD)) is Answer.ILLEGAL
+        ledger.do(one, build.move_run(one, "wait", "waiting", behind=behind([breaker])))
+    store, until = ledger.store, build.NOW + 100
+    assert store.let_through(breaker, until, build.NOW - 1) is None  # it has not cooled down
+    assert store.let_through(breaker, until, build.NOW) == run.no
+    assert store.let_through(breaker, until, build.NOW) is None  # one at a time
+    (claimed,) = ledger.claim("lease-1")
+    assert claimed.no == run.no
+    run = claimed
+    ledger.do(run, build.new_operation(run, toward=TOWARD))
+    # Only the run that was let through closes it or shuts it again.
+    assert not store.probed(breaker.mark, other.no, cool_down=None, now=build.NOW, audit=build.audit("release"))
+    assert store.probed(breaker.mark, run.no, cool_down=14, now=build.NOW, audit=build.audit("release"))
+    (shut,) = store.contained("default")
+    assert (shut.cool_down, shut.probe_at, shut.probe_run) == (14, build.NOW + 14, None)
+    assert ledger.answer(run, build.new_operation(run, "next", toward=TOWARD)) is Answer.ILLEGAL
+    assert store.let_through(breaker, until, build.NOW + 14) == other.no
+    # One that brings no answer makes room for another when its time is over.
+    ledger.do(run, build.applied(run), build.settle(run), build.move_run(run, "wait", "waiting", behind=behind([shut])))
+    assert store.let_through(breaker, until + 100, until) == run.no
+    assert store.probed(breaker.mark, run.no, cool_down=None, now=build.NOW, audit=build.audit("release"))
+    assert store.contained("default") == []
+    assert ledger.run(run).behind is None
 
 
 def test_a_second_click_changes_nothing_and_a_person_takes_over_from_a_breaker(ledger: Ledger) -> None:
@@ -112,7 +136,7 @@ def test_a_run_that_was_forgotten_is_found(ledger: Ledger) -> None:
     run = ledger.running()
     contain(ledger, containment())
     ledger.do(run, build.move_run(run, "wait", "waiting", behind=behind([containment()])))
-    ledger.store._release(containment().mark, build.audit("release"))  # type: ignore[attr-defined]
+    ledger.store._release(containment().mark, build.audit("release"))  # type: ignore[attr-defined]  # and then its process ended
     assert ledger.run(run).wake_at is None
     assert not ledger.store.wake_forgotten("other")
     assert ledger.store.wake_forgotten("default")

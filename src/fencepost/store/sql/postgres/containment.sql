@@ -47,3 +47,26 @@ WHERE no IN (
         < length(behind) - length(replace(behind, chr(10), '')) - 1
     ORDER BY no FOR NO KEY UPDATE
 );
+
+-- name: next_behind
+-- The run that has waited longest behind something: each that fails goes to the end.
+SELECT no FROM fencepost.run WHERE behind IS NOT NULL AND strpos(behind, :mark) > 0 ORDER BY changed_at, no LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: let_through
+-- Let one run through a breaker that has cooled down, unless another one is let through just now.
+UPDATE fencepost.containment SET probe_run = :run, probe_until = :until
+WHERE mark = :mark AND probe_at <= :now::bigint AND (probe_run IS NULL OR probe_until <= :now::bigint);
+
+-- name: wake_one_behind
+-- Let one run go on that waits behind something.
+UPDATE fencepost.run SET wake_at = least(coalesce(wake_at, :now::bigint), :now::bigint), behind = NULL, version = version + 1
+WHERE no = :run AND behind IS NOT NULL;
+
+-- name: shut_again
+-- The run that was let through has failed too: stay shut for longer.
+UPDATE fencepost.containment SET cool_down = :cool_down, probe_at = :probe_at, probe_run = NULL, probe_until = NULL
+WHERE mark = :mark AND probe_run = :run;
+
+-- name: close_breaker
+-- The run that was let through has seen that it works again.
+DELETE FROM fencepost.containment WHERE mark = :mark AND cool_down IS NOT NULL AND probe_run = :run;
