@@ -21,7 +21,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("Compensation", "Stands", "Allowed", "Refused", "Right", "Layer"),
     ),
     "Run": (
-        *("App", "Schedule", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "Rehearsal"),
+        *("App", "Schedule", "Target", "Breaker", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "Rehearsal"),
         *("CompensationReport", "Approval", "EndedRun"),
     ),
     "Look after a ledger": ("Permissions", "Above", "Selection", "Anchor"),

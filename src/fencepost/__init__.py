@@ -4,6 +4,7 @@ This module only names what users import; every name is defined in the room it c
 """
 
 from fencepost.core.approval import Approval, Right
+from fencepost.core.breaker import Breaker
 from fencepost.core.contract import Retry
 from fencepost.core.errors import (
     AlreadyAnswered,
@@ -100,6 +101,7 @@ __all__ = [
     "Approval",
     "ApprovalRefused",
     "Bound",
+    "Breaker",
     "Call",
     "CallbackRefused",
     "Cancelled",

@@ -73,7 +73,9 @@ GUARDED_INSERTS = {"new_operation", "new_attempt", "open_step", "start_child", "
 # Waking a run that nobody owns takes nothing from anybody: that nobody owns it is its guard. And a restore takes every
 # run from everybody. That a refusal was audited is nobody's to own. A heartbeat gives an open wait more time, whoever
 # owns its run, and settles nothing.
-UNOWNED_UPDATES = {"wake_run", "raise_generations", "note_audited", "beat"}
+UNOWNED_UPDATES = {
+    "wake_run", "wake_behind", "wake_one_behind", "wake_forgotten", "raise_generations", "note_audited", "beat",
+}  # fmt: skip
 
 # What a run owns. Leases belong to processes; observations and audit rows are only ever appended.
 OWNED_TABLES = r"(run|operation|attempt|step|signal)\b"

@@ -119,7 +119,7 @@ def _why(run: Run, store: Store) -> str:
     """Why a run stands as it does; only of those that wait or are held the steps are read too."""
     import json
 
-    from fencepost.cli.story import awaited, held_at
+    from fencepost.cli.story import awaited, held_at, kept_back
     from fencepost.core.states import RunState, label
 
     if run.hold is not None:
@@ -127,7 +127,8 @@ def _why(run: Run, store: Store) -> str:
     if run.state is not RunState.WAITING:
         return label(run.state)
     until = f"until {instant(run.wake_at)}" if run.wake_at else label(run.state)
-    return "; ".join(awaited(store.load(run.no))) or until
+    stopped = kept_back(run, store.contained(run.namespace)) if run.behind is not None else []
+    return "; ".join([*stopped, *awaited(store.load(run.no))]) or until
 
 
 def show(
@@ -166,7 +167,8 @@ def show(
         family = Family(parent, store.children(found.no), store.now())
         ahead = store.ahead_of(history.run) if history.run.resource is not None else None
         leases, audits = store.leases(), store.audits(ledger.namespace, run)
-        told = story(history, leases, audits, family=family, ahead=ahead, redact=redact)
+        contained = store.contained(ledger.namespace) if history.run.behind is not None else []
+        told = story(history, leases, audits, family=family, ahead=ahead, contained=contained, redact=redact)
         if as_json:
             terminal.document(told)
         else:

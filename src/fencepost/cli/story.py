@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from fencepost.cli.cancelled import cancellation
 from fencepost.cli.printable import compact, instant
 from fencepost.core.approval import digest_waited_for
+from fencepost.core.containment import Containment
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, StepState, label
 from fencepost.runtime.applicable import verbs_for
@@ -84,11 +85,13 @@ def story(
     *,
     family: Family | None = None,
     ahead: tuple[str, str] | None = None,
+    contained: Sequence[Containment] = (),
     redact: bool = False,
 ) -> Document:
     """The document of one run. With `redact`, requests, results, evidence and signals' values are left out.
 
-    `ahead` is the id and state of the run that stands before it in the line of its resource.
+    `ahead` is the id and state of the run that stands before it in the line of its resource, `contained` what is
+    contained now.
     """
     told = Told({lease.id: lease for lease in leases}, redact)
     family = family or Family(None, history.children)
@@ -97,7 +100,7 @@ def story(
     steps += [(one.reserved_at, one.position, _operation(one, told)) for one in history.operations]
     return {
         "run": _run(history, told, family),
-        "waits_for": waits_for(history, ahead),
+        "waits_for": waits_for(history, ahead, contained),
         "verbs": verbs_for(history),
         "children": [_child(child) for child in family.children],
         "cancellation": cancellation(history, told),
@@ -330,12 +333,15 @@ def held_at(history: History) -> str | None:
     return step if item is None else f"{step}, item {item}"
 
 
-def waits_for(history: History, ahead: tuple[str, str] | None = None) -> list[str]:
+def waits_for(
+    history: History, ahead: tuple[str, str] | None = None, contained: Sequence[Containment] = ()
+) -> list[str]:
     """What has to happen before the run goes on, in words; empty for one that has ended."""
     run = history.run
     if run.state in FINAL_RUN_STATES:
         return []
     found = ["a person"] if run.state is RunState.HELD else []
+    found += kept_back(run, contained)
     found += awaited(history)
     if ahead is not None and run.state is RunState.READY:
         return [f"the end of run {ahead[0]!r}, which is {ahead[1]} and comes first for {run.resource!r}"]
@@ -343,6 +349,11 @@ def waits_for(history: History, ahead: tuple[str, str] | None = None) -> list[st
     if not owned and run.state is not RunState.HELD and run.wake_at is not None:
         found.append(f"a worker, from {instant(run.wake_at)} on")
     return found
+
+
+def kept_back(run: Run, contained: Iterable[Containment]) -> list[str]:
+    """What is contained and keeps a run from going on, in words."""
+    return [f"contained: {one.text}" for one in contained if run.behind is not None and one.mark in run.behind]
 
 
 def awaited(history: History) -> list[str]:

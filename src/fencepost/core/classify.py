@@ -7,7 +7,7 @@ attempts into an operation is `outcome`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fencepost.core.contract import Contract
 from fencepost.core.errors import (
@@ -34,7 +34,7 @@ class Reading:
 
     `retryable`: another attempt may help. `retry_after`: microseconds that the target asked for. `in_progress`: the
     target says that this very key is being worked on, so waiting is no failure. `replayed`: it says that this is the
-    answer that it stored for an earlier request under the key.
+    answer that it stored for an earlier request under the key. `status` is that of the reply, where there was one.
     """
 
     outcome: Outcome
@@ -42,6 +42,7 @@ class Reading:
     retry_after: int | None = None
     in_progress: bool = False
     replayed: bool = False
+    status: int | None = field(default=None, compare=False)
 
 
 def read_status(
@@ -61,7 +62,7 @@ def read_status(
         return Reading(Outcome.APPLIED, retryable=False)
     if status in contract.definite:
         again = status in (RATE_LIMITED, UNAVAILABLE, TOO_EARLY) or retry_after is not None
-        return Reading(Outcome.NOT_APPLIED, retryable=again, retry_after=retry_after)
+        return Reading(Outcome.NOT_APPLIED, retryable=again, retry_after=retry_after, status=status)
     return Reading(Outcome.UNRESOLVED, retryable=True, retry_after=retry_after)
 
 

@@ -66,6 +66,15 @@ IN_PROGRESS = "in progress"
 LOST_TIME = "lost time"
 """Kind: a dispatch may have been made in the time that a restored ledger has forgotten; costs no attempt."""
 
+CONTAINED = "contained"
+"""Kind: a dispatch has met something that is contained; the time until the next `RELEASED` counts against no budget."""
+
+KEPT_OUT = "credential refused"
+"""Kind: an attempt was refused because of its credential, and a breaker has opened; costs no attempt."""
+
+RELEASED = "released"
+"""Kind: what kept a dispatch back is contained no more."""
+
 STATEMENT = "statement"
 """Kind: what a person says happened, or did not."""
 
@@ -274,6 +283,8 @@ class Run:
     """The parent's position that waits for it; None for a run without a parent, and for a detached child."""
     turn: int = 0
     """How often it has continued as a new turn: each turn has a row, and a history, of its own."""
+    behind: str | None = None
+    """The marks of what is contained and keeps it from going on; see `core.containment`."""
 
 
 @dataclass(slots=True)

@@ -16,9 +16,12 @@ from fencepost.core.contract import Contract
 from fencepost.core.records import (
     ASK_AGAIN,
     CALLBACK,
+    CONTAINED,
     IN_PROGRESS,
+    KEPT_OUT,
     LOOK_UP,
     LOST_TIME,
+    RELEASED,
     REPLAYED_FAILURE,
     REPORTED,
     Attempt,
@@ -186,11 +189,31 @@ def _when_due(operation: Operation, moment: Moment) -> Dispatch | Pause:
 def may_try_again(operation: Operation, contract: Contract, now: int) -> bool:
     """Whether the budget allows one more attempt.
 
-    One that met the target still at work costs nothing, nor does one that may have been made in a forgotten time.
+    One that met the target still at work costs nothing, nor does one that may have been made in a forgotten time or was
+    refused for its credential while a breaker watched, nor the time for which something contained kept it back.
     """
-    free = {seen.attempt for seen in operation.observations if seen.kind in (IN_PROGRESS, LOST_TIME)}
+    free = {seen.attempt for seen in operation.observations if seen.kind in (IN_PROGRESS, LOST_TIME, KEPT_OUT)}
     counted = [attempt for attempt in operation.attempts if attempt.number not in free]
-    return budget_left(contract.retry, counted, budget_from=operation.budget_from, now=now)
+    kept_back = contained_for(operation, now)
+    return budget_left(contract.retry, counted, budget_from=operation.budget_from, now=now - kept_back)
+
+
+def contained_for(operation: Operation, now: int) -> int:
+    """Microseconds of its present budget for which something that is contained has kept the operation back."""
+    total, since = 0, None
+    for seen in operation.observations:
+        if seen.kind == CONTAINED:
+            since = seen.seen_at if since is None else since
+        elif seen.kind == RELEASED and since is not None:
+            total += max(0, seen.seen_at - max(since, operation.budget_from))
+            since = None
+    return total if since is None else total + max(0, now - max(since, operation.budget_from))
+
+
+def is_kept_back(operation: Operation) -> bool:
+    """Whether its last dispatch has met something that was contained, and none has gone since."""
+    last = next((seen.kind for seen in reversed(operation.observations) if seen.kind in (CONTAINED, RELEASED)), None)
+    return last == CONTAINED
 
 
 def may_resend(operation: Operation, contract: Contract, moment: Moment) -> bool:

@@ -80,7 +80,7 @@ _KNOWN_FOR_GOOD = FINAL_OPERATION_STATES - {OperationState.CANCELLED}
 class Entry:
     """An operation's record together with the moves that keep the ledger equal to it."""
 
-    __slots__ = ("contract", "operation", "owner")
+    __slots__ = ("contract", "operation", "owner", "toward")
 
     needs_approval = False
     """Whether an approval is to be checked before anything is sent."""
@@ -89,6 +89,8 @@ class Entry:
         self.operation = operation
         self.contract = contract
         self.owner = owner
+        self.toward: str | None = None
+        """The marks of what its dispatches go toward, see `core.containment`; None where nothing is sent."""
 
     @property
     def is_new(self) -> bool:
@@ -140,6 +142,7 @@ class Entry:
             attempt.send_by,
             attempt.span_ends_at,
             operation.approval,
+            self.toward,
         )
         return [dispatched] if attempt.number == 1 else [dispatched, self._insert_attempt(attempt)]
 
@@ -149,15 +152,15 @@ class Entry:
         Its request may have left as late as the restore, its key have been used as early as the loss began, and its
         token have been any of before. `new`: the operation has no row yet.
         """
-        operation, owner = self.operation, self.owner
-        self.owner = Owner(NOBODY, owner.generation, owner.run_state)
+        operation, owner, toward = self.operation, self.owner, self.toward
+        self.owner, self.toward = Owner(NOBODY, owner.generation, owner.run_state), None
         if new:
             row = OPERATION.row(None, Event.DISPATCH)
             operation.state, operation.first_dispatched_at = row.to, epoch.began_at
             moves: list[Move] = [self._insert(now, row.texts[2], self._attempt(epoch.began_at, epoch.base))]
         else:
             moves = self.dispatch(epoch.began_at, epoch.base)
-        self.owner = owner
+        self.owner, self.toward = owner, toward
         moves.append(self.move(Event.LOSE, now))
         evidence = canonical({"kind": LOST_TIME, "lost_from": epoch.lost_from, "restored_at": epoch.began_at})
         seen = self.observe(Observation(LOST_TIME, None, evidence, now, attempt=1))
@@ -407,6 +410,7 @@ class Entry:
             None if attempt is None else attempt.send_by,
             None if attempt is None else attempt.span_ends_at,
             None if attempt is None else operation.approval,
+            None if attempt is None else self.toward,
         )
 
     def _insert_attempt(self, attempt: Attempt) -> NewAttempt:

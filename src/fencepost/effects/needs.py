@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fencepost.core.records import IN_PROGRESS, KEPT_OUT, REPLAYED_FAILURE, REPLY
+from fencepost.core.states import Outcome
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 
 if TYPE_CHECKING:
@@ -54,6 +56,12 @@ class Authorise(NamedTuple):
     entry: Entry
 
 
+class Stops(NamedTuple):
+    """Read what of this dispatch's marks is contained now; answered with the containments, none if it may go."""
+
+    entry: Entry
+
+
 class RaiseFence(NamedTuple):
     """Push a token to the target; answered None, or with why nothing may be concluded from a look-up."""
 
@@ -92,6 +100,19 @@ class Sent:
     replayed: bool = False
     stopped: bool = False
     """Whether the body was told that its run is cancelled, and brought nothing."""
+    kept_out: bool = False
+    """It was refused because of its credential, and a breaker has opened: what was refused waits for that."""
+
+    @property
+    def leaves(self) -> str | None:
+        """The kind of observation that it leaves beside its attempt's outcome; None: that says everything."""
+        if self.kept_out:
+            return KEPT_OUT
+        if self.replayed:
+            return REPLAYED_FAILURE
+        if self.reading is None or self.reading.outcome is not Outcome.UNRESOLVED:
+            return None
+        return IN_PROGRESS if self.reading.in_progress else REPLY
 
 
 class Committed(NamedTuple):
@@ -103,4 +124,4 @@ class Committed(NamedTuple):
 
 
 LookedUp = Found[Any] | Absent | Inconclusive | Conflicting
-Need = Record | Send | Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest
+Need = Record | Send | Stops | Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fencepost.core.breaker import Breaker
 from fencepost.core.errors import Misuse
 from fencepost.effects.transport import AsyncDoor, DoorOptions, SyncDoor
 
@@ -24,12 +25,14 @@ class Target:
     """An outside system under the name by which effects call it.
 
     `base_url` is put before relative paths. `headers` gives the headers of each request (credentials belong here).
-    `scope` says where operation keys are valid there (account, region); the base URL if not given.
+    `scope` says where operation keys are valid there (account, region); the base URL if not given. A `breaker` stops
+    what is sent to it, by all workers, once its credential is refused or it fails again and again.
     """
 
     base_url: str
     headers: Callable[[], Mapping[str, str]] | None = None
     scope: str | None = None
+    breaker: Breaker | None = None
 
     @property
     def key_scope(self) -> str:
@@ -62,6 +65,11 @@ class Outside:
                 hint=f"pass targets={{{name!r}: Target(base_url=...)}} to App; configured: {known}",
             )
         return found
+
+    def breaker(self, target: str | None) -> Breaker | None:
+        """The breaker of a target, if it has one."""
+        found = self.targets.get(target) if target is not None else None
+        return None if found is None else found.breaker
 
     def scope(self, declared: str | None, target: str | None) -> str:
         """Where a key is valid: what the effect declares, else the target's scope, else nowhere in particular."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from fencepost.core.errors import ErrorRecord, Permanent, ValueRefused
 from fencepost.core.identity import canonical
-from fencepost.core.records import IN_PROGRESS, LOOK_UP, REPLAYED_FAILURE, REPLY, Observation
+from fencepost.core.records import LOOK_UP, Observation
 from fencepost.core.recovery import (
     Dispatch,
     Disprove,
@@ -27,6 +27,7 @@ from fencepost.core.recovery import (
     absence_is_proof,
     decide,
     has_token_out,
+    is_kept_back,
     was_reported,
 )
 from fencepost.core.recovery import Move as NextMove
@@ -52,6 +53,7 @@ from fencepost.effects.needs import (
     Sent,
 )
 from fencepost.effects.ports import Clock, Delivery, Door
+from fencepost.effects.stopped import stopped_by
 from fencepost.effects.values import Carried
 from fencepost.store.api import Answer
 from fencepost.store.moves import Move, Observe
@@ -85,10 +87,11 @@ class Concluded(Conclusion):
 
 @dataclass(slots=True)
 class Later(Conclusion):
-    """Nothing to do before `until`, microseconds of the store's clock."""
+    """Nothing to do before `until`, microseconds of the store's clock; or while what `behind` marks is contained."""
 
     until: int = 0
     why: str = ""
+    behind: str = ""
 
 
 @dataclass(slots=True)
@@ -146,6 +149,10 @@ class Performance:
         """Lead an operation that has no row yet and may go at once: intent and permission are one transition."""
         entry = self.entry
         token: int | None = None
+        if entry.toward is not None and self.clock.may_be_contained(entry.toward):
+            contained = yield from self._contained()
+            if contained is not None:
+                return contained
         if entry.needs_approval:
             unapproved = yield from self._authorise()
             if unapproved is not None:
@@ -217,6 +224,10 @@ class Performance:
     def _dispatch(self) -> Generator[Need, Any, Conclusion | None]:
         """Send the next attempt; None: not concluded, decide again."""
         entry, token = self.entry, None
+        if entry.toward is not None and (is_kept_back(entry.operation) or self.clock.may_be_contained(entry.toward)):
+            contained = yield from self._contained()
+            if contained is not None:
+                return contained
         if entry.needs_approval and (entry.operation.state is OperationState.RESERVED or not entry.operation.approval):
             unapproved = yield from self._authorise()
             if unapproved is not None:
@@ -230,6 +241,12 @@ class Performance:
         if answer is not Answer.MOVED:
             return Superseded(answer=answer)
         return self._take_in((yield Send(entry, entry.operation.attempts[-1])))
+
+    def _contained(self) -> Generator[Need, Any, Later | None]:
+        """Ask whether where the next dispatch goes is contained; None: it may go."""
+        now = self.clock.now()
+        stopped = yield from stopped_by(self.entry, now, self.observations)
+        return None if stopped is None else Later(self._flush(), self._seen(), now, *stopped)
 
     def _authorise(self) -> Generator[Need, Any, Conclusion | None]:
         """Have the approval checked that this dispatch would use; None: it allows it now.
@@ -319,16 +336,15 @@ class Performance:
         if reading is None or sent.error is None:
             raise AssertionError("an error without a reading")
         record = error_record(sent.error)
-        outcome = Result(
-            error=record.as_text(), reference=sent.reference, not_before=now + self._pause(reading.retry_after)
-        )
+        pause = 0 if sent.kept_out else self._pause(reading.retry_after)
+        outcome = Result(error=record.as_text(), reference=sent.reference, not_before=now + pause)
         proof = Proof(number, reading.outcome, sent.evidence, sent.sends)
-        self.moves += self.entry.settle([proof], now, retryable=reading.retryable, outcome=outcome, gives_up=False)
-        if sent.replayed or reading.outcome is Outcome.UNRESOLVED:
-            kind = REPLAYED_FAILURE if sent.replayed else IN_PROGRESS if reading.in_progress else REPLY
+        again = reading.retryable or sent.kept_out
+        self.moves += self.entry.settle([proof], now, retryable=again, outcome=outcome, gives_up=False)
+        if (kind := sent.leaves) is not None:
             self.observations.append(self.entry.observe(Observation(kind, None, sent.evidence, now, attempt=number)))
         state = self.entry.operation.state
-        if state is OperationState.UNKNOWN and reading.outcome is Outcome.NOT_APPLIED and not reading.retryable:
+        if state is OperationState.UNKNOWN and reading.outcome is Outcome.NOT_APPLIED and not again:
             # The refusal says nothing of the earlier attempt, and the same again would be refused the same way.
             return Stopped(self._flush(), self._seen(), HoldReason.REFUSED.value, self._last_words())
         return self._raised(record, now) if state is OperationState.FAILED else None

@@ -49,5 +49,8 @@ class Clock(Protocol):
     def boot_now(self) -> int:
         """The boot-time clock, in microseconds."""
 
+    def may_be_contained(self, toward: str) -> bool:
+        """Whether this process has heard that one of these marks is contained; then the ledger is asked."""
+
     def draw(self) -> float:
         """A draw in [0, 1) for the jitter."""

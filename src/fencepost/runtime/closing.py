@@ -6,6 +6,7 @@ race's loser or a cancel left behind is led to its outcome first. The states are
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fencepost.core.asks import Cancelled_, Held, Raised, Returned
@@ -15,7 +16,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Operation, Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.core.transitions import RUN, RunEvent
-from fencepost.effects.perform import Stopped
+from fencepost.effects.perform import Later, Stopped
 from fencepost.runtime.blame import failure_text
 from fencepost.runtime.leftovers import effect_named, lead_leftover
 from fencepost.runtime.run import ContinueAs
@@ -54,6 +55,7 @@ def _leave(run: Run, move: MoveRun) -> None:
     run.result = move.result if move.result is not None else run.result
     run.error = move.error if move.error is not None else run.error
     run.lease = run.lease if move.keep_lease else None
+    run.behind = move.behind
 
 
 async def _settle_leftovers(execution: Execution) -> None:
@@ -74,12 +76,19 @@ def _last_move(execution: Execution) -> MoveRun:
         return lead_run(execution, execution.report.ending)
     is_alone = execution.positions.settle_children(execution.host.now())
     if execution.driver.ending is None or execution.later or not is_alone:
-        wake_at = execution.positions.wake_at(later.until for later in execution.later.values())
-        return lead_run(execution, RunEvent.WAIT, wake_at=wake_at)
+        later = execution.later.values()
+        wake_at = execution.positions.wake_at(one.until for one in later if not one.behind)
+        return lead_run(execution, RunEvent.WAIT, wake_at=wake_at)._replace(behind=_behind(later))
     if execution.report is not None and execution.state is RunState.RUNNING:
         # Compensated in an earlier life and held since: it ends as what it is, never clean.
         execution.moves.append(lead_run(execution, RunEvent.COMPENSATE, keep_lease=True))
     return _end(execution)
+
+
+def _behind(later: Iterable[Later]) -> str | None:
+    """The marks of everything contained that keeps steps back, each once."""
+    marks = dict.fromkeys(mark for one in later for mark in one.behind.split("\n") if mark)
+    return "\n" + "".join(f"{mark}\n" for mark in marks) if marks else None
 
 
 def _end(execution: Execution) -> MoveRun:

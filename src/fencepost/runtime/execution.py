@@ -27,6 +27,7 @@ from fencepost.core.asks import (
 from fencepost.core.asks import (
     Move as Asked,
 )
+from fencepost.core.containment import toward_effect, toward_run
 from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
 from fencepost.core.records import History, Operation, Signal
@@ -47,7 +48,7 @@ from fencepost.runtime.guard import Driving
 from fencepost.runtime.intent import intended, supposed_lost
 from fencepost.runtime.lanes import Lanes
 from fencepost.runtime.leftovers import contract_of, lead_leftover
-from fencepost.runtime.performing import REST, Hands
+from fencepost.runtime.performing import REST, Hands, resource_of
 from fencepost.runtime.recording import Recording
 from fencepost.runtime.replay import OPERATORS, chosen, compensated, taken_back, wanted_by_person
 from fencepost.runtime.report import CompensationReport
@@ -69,6 +70,8 @@ class Execution(Recording):
     def __init__(self, host: Host, workflow: Workflow[..., Any], history: History, owned_since: int) -> None:
         super().__init__(host, workflow, history)
         self.owned_since = owned_since
+        run = history.run
+        self._toward = toward_run(run.namespace, run.workflow, run.principal, run.resource)
         self._hands = Hands(host, self)
         self.operations: dict[str, Operation] = {one.position: one for one in history.operations}
         self.open: dict[str, Entry] = {
@@ -314,6 +317,10 @@ class Execution(Recording):
         """Lead one operation of the run as far as it goes now."""
         operation, effect = entry.operation, bound.effect
         position = operation.position
+        resource = resource_of(bound) if effect.is_fenced else None
+        entry.toward = self._toward + toward_effect(
+            self.host.namespace, effect.declared.target, operation.scope, resource
+        )
         if self.host.lost_time is not None and not operation.attempts:
             new = supposed_lost(self, entry, new=new)
         while position in self._led:  # noqa: ASYNC110 - rare, and an event for each step would cost all of them

@@ -21,8 +21,10 @@ from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
+from fencepost.runtime.breakers import Breakers
 from fencepost.runtime.errands import Errands
 from fencepost.runtime.handle import Watchers
+from fencepost.runtime.heard import Containments
 from fencepost.store.api import Store
 from fencepost.store.journal import Journal
 
@@ -79,6 +81,9 @@ class Host:
         # Asked several times per step: as functions of their own, and not through three methods.
         self.now = self.store.now
         self.boot_now = boot_now
+        self.containments = Containments(self.store, self.namespace)
+        self.may_be_contained = self.containments.may_stop
+        self.breakers = Breakers(self.store, self.namespace, self.containments)
 
     def take_lease(self, lease: LeaseHolder) -> None:
         """Begin a life under this lease, and learn whether the ledger has forgotten something."""

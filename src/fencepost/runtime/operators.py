@@ -17,7 +17,7 @@ from fencepost.core.permissions import Permissions
 from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, Run
 from fencepost.core.states import FINAL_RUN_STATES
-from fencepost.runtime import confirming, migrating, verbs
+from fencepost.runtime import confirming, containing, migrating, verbs
 from fencepost.runtime.alerting import Reading, readings
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
@@ -30,6 +30,7 @@ from fencepost.store.api import AuditFilter
 from fencepost.store.chain import Anchor, Verdict
 
 if TYPE_CHECKING:
+    from fencepost.core.containment import Containment
     from fencepost.runtime.workflow import Workflow
     from fencepost.store.api import Store
 
@@ -251,6 +252,37 @@ class Operators(ABC):
         while (one := await _finished(asyncio.to_thread(next, doing, None))) is not None:
             done.append(one)
             self._wake()
+        return done
+
+    # -- containing ---------------------------------------------------------------------------------------------------
+
+    async def contain(self, kind: str, name: str, *, by: str, reason: str) -> Containment:
+        """Let no new effect be sent toward something, by any worker, until it is released; look-ups go on.
+
+        Runs that meet it wait, and spend no budget. What is contained already stays as it is.
+
+        Args:
+            kind: "target", "resource", "tenant" (a principal, or what stands before its first slash) or "workflow".
+            name: of the target, resource, tenant or workflow.
+            by: who does it.
+            reason: why; every run that waits shows it.
+
+        Raises:
+            Misuse: there is no such kind, or the name, who or why is missing.
+        """
+        return await self._contained(containing.contain, kind, name, by=by, reason=reason)
+
+    async def release(self, kind: str, name: str, *, by: str, reason: str) -> Containment | None:
+        """Contain something no more: the runs that wait for it go on. None: it was not contained. See `contain`."""
+        return await self._contained(containing.release, kind, name, by=by, reason=reason)
+
+    async def contained(self) -> list[Containment]:
+        """Everything that is contained, by people and by breakers, the oldest first."""
+        return await asyncio.to_thread(self.store.contained, self.namespace)
+
+    async def _contained(self, verb: Callable[..., R], kind: str, name: str, *, by: str, reason: str) -> R:
+        done = await asyncio.to_thread(verb, self, kind, name, by=by, reason=reason)
+        self._wake()
         return done
 
     # -- looking over the ledger --------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from fencepost.effects.needs import (
     Rest,
     Send,
     Sent,
+    Stops,
 )
 from fencepost.effects.perform import Conclusion
 from fencepost.effects.sending import load_async, look_up_async, raise_async, run_async
@@ -101,13 +102,20 @@ class Hands:
                 answer = barred or await run_async(bound, attempting, self._host.executor, self._host.overdue)
                 if attempting.told:
                     self.stopping.has_ended(attempting, answer)
+                target = bound.effect.declared.target
+                if target is not None and (breaker := self._host.outside.breaker(target)) is not None:
+                    await self._host.breakers.learn(breaker, target, need.entry.operation, answer)
             else:
                 answer = await self._meet(need, bound)
 
     async def _meet(
-        self, need: Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest | RunBody, bound: Bound[Any]
+        self, need: Stops | Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest | RunBody,
+        bound: Bound[Any],
     ) -> Any:
         """What is needed more rarely than a permission and a send."""
+        if isinstance(need, Stops):
+            toward, run = need.entry.toward or "", self._execution.history.run.no
+            return await asyncio.to_thread(self._host.containments.stopping, toward, run)
         if isinstance(need, Authorise):
             assert isinstance(bound, Approved), "only an approved call needs its approval checked"
             return await check(self._execution, self, bound, need.entry)

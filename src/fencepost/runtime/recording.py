@@ -6,6 +6,7 @@ this copy of the run worthless; what it saw is kept (`refusals`). What is handed
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,7 @@ class Recording:
     async def _keep_what_was_refused(self) -> None:
         if self.refused is not None:
             self.keep([], [])
+            await asyncio.to_thread(self.host.containments.refresh)  # perhaps it was something not heard of yet
             await self._keep_results(self.refused)
 
     async def _keep_apart(self, group: Group) -> None:

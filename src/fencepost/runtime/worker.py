@@ -200,6 +200,7 @@ class Worker:
                 await asyncio.to_thread(self._firings.declare)
             pause = await self._claim()
             await self._audit()
+            await self.host.containments.look_after(self._ask)
         except LeaseLost as error:
             self.host.lease.give_up(str(error))
             return
@@ -208,7 +209,7 @@ class Worker:
         except StoreUnavailable as error:
             LOG.warning("the ledger cannot be reached: %s", error)
             pause = 1.0
-        await self._sleep(pause)
+        await self._sleep(min(pause, self.host.containments.pause))
 
     async def _claim(self) -> float:
         """Take what is due; returns how many seconds there is nothing to do unless something changes."""

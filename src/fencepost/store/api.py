@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from fencepost.core.containment import Containment
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
 from fencepost.core.proposals import Proposal
@@ -262,6 +263,34 @@ class Store(Protocol):
         `change` may raise; then nothing is changed. None: it has removed the schedule. Raises `Misuse` if there is
         none.
         """
+
+    def contained(self, namespace: str) -> list[Containment]:
+        """Everything that is contained in a namespace, the oldest first."""
+
+    def contain(self, wanted: Containment, audit: Audit) -> tuple[Containment, bool]:
+        """Contain something; how it is contained then, and whether this has changed anything, and left its audit row.
+
+        No dispatch toward it is committed after this has returned. What a person has contained stays as it is; what a
+        breaker stops becomes a person's.
+        """
+
+    def release(self, mark: str, audit: Audit) -> Containment | None:
+        """Contain something no more, with its audit row, and wake the runs behind it; None: it is not contained."""
+
+    def let_through(self, breaker: Containment, until: int, now: int) -> int | None:
+        """Let one run that waits behind a breaker through it, until then, and wake it; its number.
+
+        None: it is not time, another run is let through just now, or none waits.
+        """
+
+    def probed(self, mark: str, run: int, *, cool_down: int | None, now: int, audit: Audit) -> bool:
+        """Take in what the run brought that was let through a breaker; whether it still was that one.
+
+        None closes the breaker, with the audit row, and lets everybody go on; otherwise it stays shut for so long.
+        """
+
+    def wake_forgotten(self, namespace: str) -> bool:
+        """Wake the runs that wait behind what is contained no more; whether there were any."""
 
     def load(self, run: int) -> History:
         """Everything of one run."""

@@ -5,6 +5,7 @@ What is left to a store is how a transaction begins and ends on its database, an
 
 from __future__ import annotations
 
+from fencepost.store.containments import ContainmentVerbs
 from fencepost.store.ends import EndVerbs
 from fencepost.store.jobs import JobVerbs
 from fencepost.store.measuring import MeasuringVerbs
@@ -13,5 +14,7 @@ from fencepost.store.schedules import ScheduleVerbs
 from fencepost.store.signals import SignalVerbs
 
 
-class LedgerVerbs(SignalVerbs, ScheduleVerbs, PeopleVerbs, MeasuringVerbs, JobVerbs, EndVerbs):
+class LedgerVerbs(
+    SignalVerbs, ScheduleVerbs, PeopleVerbs, MeasuringVerbs, JobVerbs, EndVerbs, ContainmentVerbs
+):
     """The verbs that are written once, over named statements."""

@@ -15,6 +15,8 @@ from fencepost.core.states import Outcome
 class NewOperation(NamedTuple):
     """Insert an operation, `reserved` or at once `dispatched`. Guard: generation and state of the run.
 
+    Guard of a dispatch: none of the marks in `toward` is contained, unless for a probe by this very run.
+
     `attempts` is 0 or 1. With 1 the row holds the first attempt: `token`, `lease` and the three instants are its own,
     else they are None. `approval` is the position of the wait whose answer allows the dispatch, and is used by it.
     """
@@ -44,6 +46,7 @@ class NewOperation(NamedTuple):
     send_by: int | None = None
     span_ends_at: int | None = None
     approval: str | None = None
+    toward: str | None = None
 
 
 class NewAttempt(NamedTuple):
@@ -119,10 +122,10 @@ class Succeed(NamedTuple):
 
 
 class DispatchOperation(NamedTuple):
-    """Lead an operation from reserved or unknown to dispatched. Guard: also the run's state.
+    """Lead an operation from reserved or unknown to dispatched. Guard: also the run's state, and `toward`.
 
     Number 1 writes the first attempt into the operation's row; a later one needs a `NewAttempt` beside it. `approval`
-    as in `NewOperation`; None keeps what is stored.
+    and `toward` as in `NewOperation`; None keeps the approval that is stored.
     """
 
     run: int
@@ -138,6 +141,7 @@ class DispatchOperation(NamedTuple):
     send_by: int
     span_ends_at: int
     approval: str | None = None
+    toward: str | None = None
 
 
 class SettleFirst(NamedTuple):
@@ -248,7 +252,8 @@ class MoveRun(NamedTuple):
     None keeps result, error and cancel as they are; hold and wake_at are written as given, but a run that becomes
     ready falls due at once when `wake_at` is None. Giving a run up to wait while a kept signal for one of its open
     waits is there wakes it at once, in the same write, unless it pauses while it compensates. `hold` goes with held,
-    `ended_at` with the final states, a lease with running; `wake_at` is None for held and final states.
+    `ended_at` with the final states, a lease with running; `wake_at` is None for held and final states. One that is
+    given up `behind` what is contained no more, when this is written, wakes at once.
     """
 
     run: int
@@ -266,6 +271,7 @@ class MoveRun(NamedTuple):
     delivered: int
     at: int
     ended_at: int | None
+    behind: str | None = None
 
 
 class StartChild(NamedTuple):

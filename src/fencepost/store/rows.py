@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fencepost.core.containment import Containment, Kind
 from fencepost.core.contradictions import Kin
 from fencepost.core.epoch import Epoch
 from fencepost.core.proposals import Proposal, ProposalState
@@ -95,6 +96,13 @@ def plan(row: Row) -> Plan:
     values[17] = None if values[17] is None else _RUN[values[17]]
     values[19] = bool(values[19])
     return Plan(*values)
+
+
+def containment(row: Row) -> Containment:
+    """A row of `all_contained` or `find_contained`."""
+    values = list(row)
+    values[2] = Kind(values[2])
+    return Containment(*values)
 
 
 def epoch(found: list[Row]) -> Epoch | None:

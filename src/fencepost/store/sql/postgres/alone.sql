@@ -2,7 +2,7 @@
 -- to plan and to read would be a fifth of it. They say the same as their namesakes in `moves.sql`.
 
 -- name: new_operation_alone
--- Insert one operation, reserved or at once dispatched: then with its first attempt.
+-- Insert one operation, reserved or at once dispatched: then with its first attempt, not toward what is contained.
 WITH changed AS (
     INSERT INTO fencepost.operation (
         run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
@@ -15,6 +15,9 @@ WITH changed AS (
         :at::bigint, :at::bigint, :token, :lease, :generation::bigint, :dispatched_at, :send_by, :span_ends_at,
         CASE WHEN :attempts::bigint > 0 THEN 'unresolved' END, :approval
     WHERE (SELECT generation FROM fencepost.run WHERE no = :run::bigint AND state = :run_state) = :generation::bigint
+    AND NOT EXISTS (
+        SELECT 1 FROM fencepost.containment WHERE strpos(:toward, mark) > 0 AND probe_run IS DISTINCT FROM :run::bigint
+    )
     RETURNING 1
 )
 SELECT fencepost.all_of(count(*), 1) FROM changed;

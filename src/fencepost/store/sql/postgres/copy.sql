@@ -81,6 +81,15 @@ WITH pasted AS (
 )
 SELECT count(*) FROM pasted;
 
+-- name: paste_containment
+-- Insert what is contained as it is; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.containment
+    SELECT * FROM json_populate_recordset(NULL::fencepost.containment, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
 -- name: paste_observation
 -- Insert observations as they are; how many.
 WITH pasted AS (
@@ -172,4 +181,5 @@ SELECT
     (SELECT count(*) FROM fencepost.operation), (SELECT count(*) FROM fencepost.attempt),
     (SELECT count(*) FROM fencepost.token), (SELECT count(*) FROM fencepost.observation),
     (SELECT count(*) FROM fencepost.signal), (SELECT count(*) FROM fencepost.audit),
-    (SELECT count(*) FROM fencepost.permission), (SELECT count(*) FROM fencepost.proposal);
+    (SELECT count(*) FROM fencepost.permission), (SELECT count(*) FROM fencepost.proposal),
+    (SELECT count(*) FROM fencepost.containment);

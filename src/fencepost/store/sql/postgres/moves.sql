@@ -2,7 +2,7 @@
 -- it acts under in its own statement, under the lock of `lock_runs`; one row less than was given ends the transaction.
 
 -- name: new_operation
--- Insert operations, reserved or at once dispatched: then with their first attempts.
+-- Insert operations, reserved or at once dispatched: then with their first attempts, and not toward what is contained.
 WITH changed AS (
     INSERT INTO fencepost.operation (
         run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
@@ -18,15 +18,19 @@ WITH changed AS (
         :contract_version::bigint[], :key::text[], :key_scheme::bigint[], :scope::text[], :request::text[],
         :fingerprint::text[], :policy::text[], :compensates::text[], :state::text[], :attempts::bigint[],
         :error::text[], :not_before::bigint[], :at::bigint[], :token::bigint[], :lease::text[],
-        :dispatched_at::bigint[], :send_by::bigint[], :span_ends_at::bigint[], :approval::text[]
+        :dispatched_at::bigint[], :send_by::bigint[], :span_ends_at::bigint[], :approval::text[], :toward::text[]
     ) WITH ORDINALITY AS move (
         run, generation, run_state, step, item, effect,
         contract_version, key, key_scheme, scope, request,
         fingerprint, policy, compensates, state, attempts,
         error, not_before, at, token, lease,
-        dispatched_at, send_by, span_ends_at, approval, place
+        dispatched_at, send_by, span_ends_at, approval, toward, place
     )
     WHERE (SELECT generation FROM fencepost.run WHERE no = move.run AND state = move.run_state) = move.generation
+    AND NOT EXISTS (
+        SELECT 1 FROM fencepost.containment
+        WHERE strpos(move.toward, containment.mark) > 0 AND containment.probe_run IS DISTINCT FROM move.run
+    )
     ORDER BY place
     RETURNING 1
 )
@@ -123,6 +127,7 @@ SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;
 
 -- name: dispatch_operation
 -- Lead operations from reserved or unknown to dispatched, under the next attempt number; the first one in this row.
+-- Not toward what is contained.
 WITH changed AS (
     UPDATE fencepost.operation SET
         state = 'dispatched',
@@ -142,15 +147,19 @@ WITH changed AS (
     FROM unnest(
         :run::bigint[], :generation::bigint[], :run_state::text[], :step::text[], :item::text[], :expected::text[],
         :number::bigint[], :at::bigint[], :token::bigint[], :lease::text[], :send_by::bigint[],
-        :span_ends_at::bigint[], :approval::text[]
+        :span_ends_at::bigint[], :approval::text[], :toward::text[]
     ) AS move (
         run, generation, run_state, step, item, expected,
         number, at, token, lease, send_by,
-        span_ends_at, approval
+        span_ends_at, approval, toward
     )
     WHERE operation.run = move.run AND operation.step = move.step AND operation.item = move.item
     AND state = move.expected AND attempts = move.number - 1
     AND (SELECT generation FROM fencepost.run WHERE no = move.run AND state = move.run_state) = move.generation
+    AND NOT EXISTS (
+        SELECT 1 FROM fencepost.containment
+        WHERE strpos(move.toward, containment.mark) > 0 AND containment.probe_run IS DISTINCT FROM move.run
+    )
     RETURNING 1
 )
 SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;
@@ -304,9 +313,13 @@ WITH changed AS (
                     ON step.run = signal.run AND step.name = signal.name
                 WHERE signal.run = move.run AND signal.state = 'kept' AND step.kind = 'wait' AND step.state = 'open'
             ) THEN move.at
+            -- What it would wait behind was released meanwhile.
+            WHEN (SELECT count(*) FROM fencepost.containment WHERE strpos(move.behind, mark) > 0)
+                < length(move.behind) - length(replace(move.behind, chr(10), '')) - 1 THEN move.at
             WHEN move.target = 'ready' THEN coalesce(move.wake_at, move.at)
             ELSE move.wake_at
         END,
+        behind = move.behind,
         hold = move.hold,
         result = coalesce(move.result, run.result),
         error = CASE WHEN move.target = 'succeeded' THEN NULL ELSE coalesce(move.error, run.error) END,
@@ -318,11 +331,11 @@ WITH changed AS (
     FROM unnest(
         :run::bigint[], :generation::bigint[], :expected::text[], :to::text[], :keep_lease::bigint[],
         :raise_generation::bigint[], :wake_at::bigint[], :hold::text[], :result::text[], :error::text[],
-        :cancel::text[], :delivered::bigint[], :at::bigint[], :ended_at::bigint[]
+        :cancel::text[], :delivered::bigint[], :at::bigint[], :ended_at::bigint[], :behind::text[]
     ) AS move (
         run, generation, expected, target, keep_lease,
         raise_generation, wake_at, hold, result, error,
-        cancel, delivered, at, ended_at
+        cancel, delivered, at, ended_at, behind
     )
     WHERE run.no = move.run AND state = move.expected AND run.generation = move.generation
     RETURNING 1

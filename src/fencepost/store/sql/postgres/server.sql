@@ -55,10 +55,15 @@ ORDER BY no FOR NO KEY UPDATE;
 
 -- name: lock_runs
 -- Keep the runs of a batch from everybody else until its end: what is read of them afterwards stays true. By number, so
--- that two batches cannot wait for each other.
-SELECT count(*) FROM (
+-- that two batches cannot wait for each other. And let nobody contain anything until then: see `lock_containment`.
+SELECT count(*), pg_advisory_xact_lock_shared(4602678819172646912) FROM (
     SELECT no FROM fencepost.run WHERE no = ANY (:runs::bigint[]) ORDER BY no FOR NO KEY UPDATE
 ) AS locked;
+
+-- name: lock_containment
+-- Wait until every batch that may have looked what is contained is committed, and let the next ones wait, so that they
+-- see what this transaction adds. A lock of its own, and not the table's: a backup that reads it would be in the way.
+SELECT pg_advisory_xact_lock(4602678819172646912);
 
 -- name: lock_every_run
 -- Keep everybody from starting, claiming or moving any run until the end.
@@ -76,7 +81,7 @@ LOCK TABLE fencepost.audit IN SHARE ROW EXCLUSIVE MODE;
 -- The runs with these ids, in the order in which they are asked for.
 SELECT no, run.namespace, run.id, workflow, workflow_version, input, fingerprint, state, generation, version,
     created_at, changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn
+    takeovers, resource, parent_step, turn, behind
 FROM unnest(:namespace::text[], :id::text[]) WITH ORDINALITY AS asked (namespace, id, place)
 JOIN fencepost.run ON run.namespace = asked.namespace AND run.id = asked.id AND run.state <> 'continued'
 ORDER BY place;

@@ -56,6 +56,10 @@ SELECT * FROM permission ORDER BY namespace;
 -- Everything that was proposed.
 SELECT * FROM proposal ORDER BY no;
 
+-- name: copy_containment
+-- Everything that is contained; a breaker may refer to the run that it lets through.
+SELECT * FROM containment ORDER BY mark;
+
 -- name: leases_in_force
 -- Worker lives that may still write: none of them has given its lease back, or let it run out.
 SELECT id, host, pid FROM lease WHERE state = 'live' AND expires_at + :margin > :now ORDER BY id;

@@ -3,13 +3,17 @@
 -- the pages it touches, as INSERT ... SELECT would.
 
 -- name: new_operation
--- Insert an operation, reserved or at once dispatched: then with its first attempt.
+-- Insert an operation, reserved or at once dispatched: then with its first attempt, and not toward what is contained.
 INSERT INTO operation (
     run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
     state, attempts, generation, error, not_before, budget_from, reserved_at, changed_at, first_token, first_lease,
     first_generation, first_dispatched_at, first_send_by, first_span_ends_at, first_outcome, approval
 ) VALUES (
-    (SELECT no FROM run WHERE no = :run AND generation = :generation AND state = :run_state),
+    (
+        SELECT no FROM run WHERE no = :run AND generation = :generation AND state = :run_state AND NOT EXISTS (
+            SELECT 1 FROM containment WHERE instr(:toward, mark) > 0 AND probe_run IS NOT :run
+        )
+    ),
     :step, :item, :effect, :contract_version, :key, :key_scheme, :scope, :request, :fingerprint, :policy, :compensates,
     :state, :attempts, :generation, :error, :not_before, :at, :at, :at, :token, :lease,
     :generation, :dispatched_at, :send_by, :span_ends_at, iif(:attempts, 'unresolved', NULL), :approval
@@ -70,6 +74,7 @@ AND (SELECT generation FROM run WHERE no = :run) = :generation;
 
 -- name: dispatch_operation
 -- Lead an operation from reserved or unknown to dispatched, under the next attempt number; the first one in this row.
+-- Not toward what is contained.
 UPDATE operation SET
     state = 'dispatched',
     attempts = :number,
@@ -86,7 +91,8 @@ UPDATE operation SET
     version = version + 1,
     changed_at = :at
 WHERE run = :run AND step = :step AND item = :item AND state = :expected AND attempts = :number - 1
-AND (SELECT generation FROM run WHERE no = :run AND state = :run_state) = :generation;
+AND (SELECT generation FROM run WHERE no = :run AND state = :run_state) = :generation
+AND NOT EXISTS (SELECT 1 FROM containment WHERE instr(:toward, mark) > 0 AND probe_run IS NOT :run);
 
 -- name: settle_first
 -- Record what is proved of the first attempt, with its evidence.
@@ -160,9 +166,13 @@ UPDATE run SET
             SELECT 1 FROM signal JOIN step ON step.run = signal.run AND step.name = signal.name
             WHERE signal.run = :run AND signal.state = 'kept' AND step.kind = 'wait' AND step.state = 'open'
         ) THEN :at
+        -- What it would wait behind was released meanwhile.
+        WHEN (SELECT count(*) FROM containment WHERE instr(:behind, mark) > 0)
+            < length(:behind) - length(replace(:behind, char(10), '')) - 1 THEN :at
         WHEN :to = 'ready' THEN coalesce(:wake_at, :at)
         ELSE :wake_at
     END,
+    behind = :behind,
     hold = :hold,
     result = coalesce(:result, result),
     error = CASE WHEN :to = 'succeeded' THEN NULL ELSE coalesce(:error, error) END,

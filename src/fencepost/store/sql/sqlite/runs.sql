@@ -16,21 +16,21 @@ INSERT INTO run (
 -- The run with this id: its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn
+    takeovers, resource, parent_step, turn, behind
 FROM run WHERE namespace = :namespace AND id = :id ORDER BY turn DESC LIMIT 1;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn
+    takeovers, resource, parent_step, turn, behind
 FROM run WHERE no = :run;
 
 -- name: list_runs
 -- A page of runs in any state, newest first; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn
+    takeovers, resource, parent_step, turn, behind
 FROM run
 WHERE namespace = :namespace AND no < :after AND state <> 'continued'
 AND (:workflow IS NULL OR workflow = :workflow)
@@ -41,7 +41,7 @@ ORDER BY no DESC LIMIT :limit;
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn
+    takeovers, resource, parent_step, turn, behind
 FROM run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow IS NULL OR workflow = :workflow)
@@ -52,14 +52,14 @@ ORDER BY no DESC LIMIT :limit;
 -- The runs that a run has started, in that order; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn
+    takeovers, resource, parent_step, turn, behind
 FROM run WHERE parent = :run AND state <> 'continued' ORDER BY no;
 
 -- name: find_turn
 -- An earlier turn of a run.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn
+    takeovers, resource, parent_step, turn, behind
 FROM run WHERE namespace = :namespace AND id = :id AND turn = :turn;
 
 -- name: unknown_below
@@ -126,7 +126,8 @@ ORDER BY no LIMIT 1;
 -- Take a run for a lease: its generation rises, so that whoever owned it before can change nothing any more.
 UPDATE run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
-    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, woken = 0, changed_at = :now,
+    generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, woken = 0, behind = NULL,
+    changed_at = :now,
     takeovers = :takeovers, answers = :answers
 WHERE no = :run AND generation = :generation AND state = :expected;
 

@@ -85,6 +85,8 @@ CREATE TABLE fencepost.run (
     answers bigint NOT NULL DEFAULT 0,
     -- What it keeps its place in line for: none begins before every earlier one of the same resource has ended.
     resource text COLLATE "C",
+    -- The marks of what is contained and keeps it from going on; see `containment`.
+    behind text COLLATE "C",
     -- A turn of a run that continues as a new one is a row of its own; the last one is the run.
     UNIQUE (namespace, id, turn),
     -- Only a child has a place at which its parent waits for it.
@@ -92,6 +94,8 @@ CREATE TABLE fencepost.run (
     -- What keeps a place in line is one effect, and goes on in no further turn.
     CHECK (resource IS NULL OR (turn = 0 AND state <> 'continued')),
     CHECK (state <> 'running' OR lease IS NOT NULL),
+    -- Whoever waits behind something is owned by nobody, and has not ended.
+    CHECK (behind IS NULL OR (lease IS NULL AND state IN ('waiting', 'cancelling', 'compensating'))),
     CHECK (lease IS NULL OR state IN ('running', 'cancelling', 'compensating')),
     CHECK (state <> 'ready' OR wake_at IS NOT NULL),
     CHECK (wake_at IS NULL OR state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating')),
@@ -113,6 +117,9 @@ CREATE INDEX run_owned ON fencepost.run (lease) WHERE lease IS NOT NULL;
 
 -- A claim asks who stands before a run in its line; runs without a resource, and those that have ended, are not in it.
 CREATE INDEX run_in_line ON fencepost.run (namespace, resource, no) WHERE resource IS NOT NULL AND ended_at IS NULL;
+
+-- A release looks for those that it lets go on; most often there are none.
+CREATE INDEX run_behind ON fencepost.run (no) WHERE behind IS NOT NULL;
 
 -- A person lists runs by state, newest first.
 CREATE INDEX run_listed ON fencepost.run (namespace, state, no);
@@ -503,3 +510,27 @@ CREATE TABLE fencepost.proposal (
 
 -- The same click counts once; and what is open is what a person lists.
 CREATE UNIQUE INDEX proposal_open ON fencepost.proposal (run, digest) WHERE state = 'open';
+
+-- What nothing new is sent toward: by a person's order, or because a breaker has opened. Each dispatch looks here, so it
+-- is small, and nearly always empty. Whoever adds to it waits until the dispatches under way are committed, and keeps
+-- the next ones waiting (`lock_containment`, `lock_runs`): what is sent afterwards has seen the row.
+CREATE TABLE fencepost.containment (
+    -- As it stands among what a dispatch goes toward.
+    mark text COLLATE "C" NOT NULL PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL CHECK (kind IN ('target', 'resource', 'tenant', 'workflow', 'credential')),
+    name text NOT NULL,
+    actor text NOT NULL,
+    reason text NOT NULL,
+    at bigint NOT NULL,
+    -- Of a breaker: how long it stays shut before one run is let through to see, when that is, which run, and until when.
+    cool_down bigint CHECK (cool_down > 0),
+    probe_at bigint,
+    probe_run bigint REFERENCES fencepost.run (no),
+    probe_until bigint,
+    -- Only a breaker opens and closes by itself.
+    CHECK ((cool_down IS NULL) = (probe_at IS NULL)),
+    CHECK ((probe_run IS NULL) = (probe_until IS NULL)),
+    -- Nobody is let through what a person has contained.
+    CHECK (probe_run IS NULL OR cool_down IS NOT NULL)
+);

@@ -79,6 +79,8 @@ CREATE TABLE run (
     answers INTEGER NOT NULL DEFAULT 0,
     -- What it keeps its place in line for: none begins before every earlier one of the same resource has ended.
     resource TEXT,
+    -- The marks of what is contained and keeps it from going on; see `containment`.
+    behind TEXT,
     -- A turn of a run that continues as a new one is a row of its own; the last one is the run.
     UNIQUE (namespace, id, turn),
     -- Only a child has a place at which its parent waits for it.
@@ -86,6 +88,8 @@ CREATE TABLE run (
     -- What keeps a place in line is one effect, and goes on in no further turn.
     CHECK (resource IS NULL OR (turn = 0 AND state <> 'continued')),
     CHECK (state <> 'running' OR lease IS NOT NULL),
+    -- Whoever waits behind something is owned by nobody, and has not ended.
+    CHECK (behind IS NULL OR (lease IS NULL AND state IN ('waiting', 'cancelling', 'compensating'))),
     CHECK (lease IS NULL OR state IN ('running', 'cancelling', 'compensating')),
     CHECK (state <> 'ready' OR wake_at IS NOT NULL),
     CHECK (wake_at IS NULL OR state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating')),
@@ -107,6 +111,9 @@ CREATE INDEX run_owned ON run (lease) WHERE lease IS NOT NULL;
 
 -- A claim asks who stands before a run in its line; runs without a resource, and those that have ended, are not in it.
 CREATE INDEX run_in_line ON run (namespace, resource, no) WHERE resource IS NOT NULL AND ended_at IS NULL;
+
+-- A release looks for those that it lets go on; most often there are none.
+CREATE INDEX run_behind ON run (no) WHERE behind IS NOT NULL;
 
 -- A person lists runs by state, newest first.
 CREATE INDEX run_listed ON run (namespace, state, no);
@@ -455,3 +462,26 @@ CREATE TABLE proposal (
 
 -- The same click counts once; and what is open is what a person lists.
 CREATE UNIQUE INDEX proposal_open ON proposal (run, digest) WHERE state = 'open';
+
+-- What nothing new is sent toward: by a person's order, or because a breaker has opened. Each dispatch looks here, so it
+-- is small, and nearly always empty.
+CREATE TABLE containment (
+    -- As it stands among what a dispatch goes toward.
+    mark TEXT NOT NULL PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('target', 'resource', 'tenant', 'workflow', 'credential')),
+    name TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    -- Of a breaker: how long it stays shut before one run is let through to see, when that is, which run, and until when.
+    cool_down INTEGER CHECK (cool_down > 0),
+    probe_at INTEGER,
+    probe_run INTEGER REFERENCES run (no),
+    probe_until INTEGER,
+    -- Only a breaker opens and closes by itself.
+    CHECK ((cool_down IS NULL) = (probe_at IS NULL)),
+    CHECK ((probe_run IS NULL) = (probe_until IS NULL)),
+    -- Nobody is let through what a person has contained.
+    CHECK (probe_run IS NULL OR cool_down IS NOT NULL)
+) STRICT, WITHOUT ROWID;
