@@ -109,7 +109,8 @@ class Hands:
                 answer = await self._meet(need, bound)
 
     async def _meet(
-        self, need: Stops | Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest | RunBody,
+        self,
+        need: Stops | Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest | RunBody,
         bound: Bound[Any],
     ) -> Any:
         """What is needed more rarely than a permission and a send."""

@@ -14,7 +14,5 @@ from fencepost.store.schedules import ScheduleVerbs
 from fencepost.store.signals import SignalVerbs
 
 
-class LedgerVerbs(
-    SignalVerbs, ScheduleVerbs, PeopleVerbs, MeasuringVerbs, JobVerbs, EndVerbs, ContainmentVerbs
-):
+class LedgerVerbs(SignalVerbs, ScheduleVerbs, PeopleVerbs, MeasuringVerbs, JobVerbs, EndVerbs, ContainmentVerbs):
     """The verbs that are written once, over named statements."""

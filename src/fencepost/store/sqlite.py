@@ -22,8 +22,8 @@ from fencepost.store.changes import Looked
 from fencepost.store.connection import Connection, SqliteError
 from fencepost.store.failures import unavailable
 from fencepost.store.groups import Outcome, audits
-from fencepost.store.lending import lent_sqlite
 from fencepost.store.ledger_verbs import LedgerVerbs
+from fencepost.store.lending import lent_sqlite
 from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Row, load
 from fencepost.store.statements import Probe, Statements, Work
