@@ -55,6 +55,9 @@ async def take_back(call: Call, order: Order, ticket: Ticket | None, reference: 
 async def book(call: Call, order: Order) -> Ticket:
     if order.ends == "unknown":
         raise Unresolved("the line went dead")
+    if order.ends == "busy":
+        with call.sending():
+            raise ConnectionRefusedError("nobody is at the desk")
     if order.ends == "not sent":
         raise NotSent("the desk is closed")
     return Ticket(id=f"ticket-{order.id}")
@@ -127,9 +130,21 @@ async def greet_again(run: Run, name: str) -> str:
     return await run.do(spell(name, 2))
 
 
+@workflow(version=1)
+async def wave(run: Run, name: str) -> str:
+    return await run.do(spell(name, 1))
+
+
+@workflow(version=2, name="wave")
+async def wave_again(run: Run, name: str) -> str:
+    return await run.do(spell(name, 1))
+
+
 app = App(
     "sqlite:///shop.db",
-    workflows=[greet, greet_again, order_ticket, approve, sign, ring_twice, break_down, render],
+    workflows=[
+        greet, greet_again, order_ticket, approve, sign, ring_twice, break_down, render, wave, wave_again,
+    ],
     callback_secret="a secret of at least thirty-two bytes, for tests",
     lease="15s",
 )

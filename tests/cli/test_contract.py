@@ -29,7 +29,7 @@ def test_every_field_has_a_heading_in_order():
 def test_every_step_has_a_row_compensations_included(rows):
     assert set(rows) == {"spell", "book", "take_back", "ring"}
     assert rows["take_back"].kind == "effect, compensates book"
-    assert rows["spell"].workflows == ("greet 1", "greet 2")
+    assert rows["spell"].workflows == ("greet 1", "greet 2", "wave 1", "wave 2")
 
 
 def test_a_row_says_what_was_declared_and_what_it_buys(rows):

@@ -18,14 +18,14 @@ from fencepost.core.errors import Misuse, NotPermitted, RunNotFound, SecondPerso
 from fencepost.core.permissions import CASES, VERBS, Compares, Permissions
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Conflicting
-from fencepost.runtime import confirming, restoring, schedules, signalling
+from fencepost.runtime import applicable, confirming, restoring, schedules, signalling
 from fencepost.runtime.app import App
 from fencepost.runtime.bulk import VERBS as IN_BULK
 from fencepost.runtime.bulk import Selection
 from fencepost.runtime.repertoire import ON_RUNS
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
-from tests.runtime.stage import asked, keyed, once, played, reaches, target, working
+from tests.runtime.stage import Gate, asked, keyed, once, played, reaches, target, working
 
 WHO = Permissions({"ann": "admin", "bob": "admin", "vic": "viewer", "app": "approver", "max": "operator"})
 
@@ -95,6 +95,7 @@ def test_the_table_the_repertoire_and_the_stages_name_the_same_verbs() -> None:
     on_runs = {name for name, verb in VERBS.items() if verb.compares is Compares.RUN_VERSION}
     assert on_runs == set(ON_RUNS) == set(STAGES)
     assert set(IN_BULK) < on_runs < set(CASES)
+    assert set(applicable.VERBS) < set(VERBS)
 
 
 def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
@@ -202,6 +203,24 @@ async def test_what_takes_two_persons_is_done_once_by_the_second_on_the_run_that
         assert (json.loads(row.after)["proposed by"], json.loads(row.after)["proposal"]) == ("ann", open_.no)
         assert await app.proposals() == []
         assert [one.state for one in await app.proposals(every=True)] == ["confirmed"]
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("terminate", {}), ("migrate", {"to": 2}), ("cancel", {})])
+@played
+async def test_a_run_that_somebody_is_at_work_on_is_taken_from_them_where_the_table_says_so(db, name, arguments):
+    gate = Gate()
+    target.plan("two", gate)
+    async with working(db, *CODE) as app:
+        await app.start(hangs, id="r")
+        await gate.reached.wait()
+        before = (await app.show("r")).run
+        assert before.lease is not None
+        async with App(db, workflows=CODE) as other:
+            done = await other._verb(
+                ON_RUNS[name], "r", by="ann", reason="why not", version=before.version, **arguments
+            )
+        assert (done.generation > before.generation, done.lease is None) == (VERBS[name].takes,) * 2
+        gate.opened.set()
 
 
 # -- what is not on one run -------------------------------------------------------------------------------------------

@@ -288,7 +288,9 @@ def test_once_the_lost_time_is_closed_first_sends_go_at_once(ledger: Ledger) -> 
                 assert await deliver(app, flow, "after") == ["after two"]
             with pytest.raises(VerbRefused, match="no lost time"):
                 close_lost_time(app, by="anna", reason="again")
-            assert [row.verb for row in app.store.audits("default", "")] == ["restored", "close lost time"]
+            told = [(row.verb, row.outcome) for row in app.store.audits("default", "")]
+            done = [("restored", "done"), ("close lost time", "done")]
+            assert told == [*done, ("close lost time", "refused")]
 
     asyncio.run(story())
     assert world.objects == {"held after one": 1, "held after two": 1}
