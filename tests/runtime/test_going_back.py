@@ -107,6 +107,25 @@ async def test_a_person_who_may_start_none_of_it_is_refused_and_the_refusal_is_a
     assert undone() == []
 
 
+RESTORING = on_terms("restoring", restores=True)
+
+
+@workflow()
+async def restoring(run: Run) -> None:
+    await run.do(RESTORING("a"))
+    await run.do(BY_CODE("b"))
+    await run.do(staying("c"))
+    await run.compensate(reason="wrong")
+
+
+@played
+async def test_restored_is_said_of_what_is_declared_to_restore_and_of_nothing_else(db):
+    async with working(db, restoring) as app:
+        await (await app.start(restoring, id="r")).result()
+        outcomes = {"restoring": "restored", "by code": "compensated", "staying": "stands as declared"}
+        assert await report(app) == outcomes
+
+
 # -- the policy -------------------------------------------------------------------------------------------------------
 
 SHIPPED: set[str] = set()
