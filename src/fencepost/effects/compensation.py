@@ -39,7 +39,7 @@ class Compensation:
     """
 
     effect: Effect[..., Any]
-    by: Collection[str] = frozenset({WORKFLOW, OPERATOR})
+    by: Collection[str] = (WORKFLOW, OPERATOR)
     policy: Policy | None = None
     restores: bool = False
     on_failure: Literal["hold", "go on"] = "hold"
