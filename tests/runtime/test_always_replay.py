@@ -21,6 +21,8 @@ from tests.runtime import (
     test_children,
     test_compensation,
     test_continue,
+    test_forward,
+    test_going_back,
     test_signals,
     test_together,
     test_versions,
@@ -35,7 +37,8 @@ from tests.scenarios import (
 )
 
 MODULES: tuple[ModuleType, ...] = (
-    test_cancel, test_children, test_compensation, test_continue, test_signals, test_together, test_versions,
+    test_cancel, test_children, test_compensation, test_continue, test_forward, test_going_back, test_signals,
+    test_together, test_versions,
     test_c16_signals_around_the_wait, test_c18_errors_that_cannot_be_stored, test_c19_code_that_changed,
     test_c24_ended_by_hand, test_c29_too_big,
 )  # fmt: skip
@@ -45,6 +48,7 @@ LEFT_OUT = {
     "test_ten_thousand_turns_leave_the_last_ones_history_small": "it takes long enough as it is",
     "test_a_cancel_by_another_process_is_heard_during_a_long_effect": "it is not dropped before what is in flight ends",
     "test_a_compensation_waits_for_what_another_branch_has_in_flight": "the same",
+    "test_what_another_branch_would_begin_waits_until_the_run_has_gone_back": "the same",
     "test_a_sleep_wins_a_race_against_an_effect_that_is_in_flight": "the same",
     "test_a_run_does_not_end_before_its_races_loser_is_known": "the same",
     "test_the_cancel_of_one_branch_reaches_every_branch": "its workflow notes in a list what it sees, in each life",

@@ -312,3 +312,35 @@ async def test_a_compensation_waits_for_what_another_branch_has_in_flight(db):
         gate.opened.set()
         assert await handle.result(within="10s") == "done"
     assert target.requests == ["slow", "quick", "undo slow", "undo quick"]
+
+
+@workflow()
+async def going_on_beside(run: Run) -> str:
+    """One branch goes back while another would begin one effect after the other."""
+
+    async def giving_up() -> None:
+        await run.do(once("quick"))
+        await run.compensate(reason="wrong")
+
+    async def going_on() -> None:
+        await run.do(keyed("slow"))
+        await run.do(keyed("next"), item="next")
+
+    await run.gather(going_on(), giving_up())
+    return "done"
+
+
+@played
+async def test_what_another_branch_would_begin_waits_until_the_run_has_gone_back(db):
+    gate = Gate()
+    target.plan("slow", gate)
+    async with working(db, going_on_beside) as app:
+        handle = await app.start(going_on_beside, id="r")
+        await gate.reached.wait()
+        await reaches(app, "r", RunState.COMPENSATING)
+        gate.opened.set()
+        assert await handle.result(within="10s") == "done"
+        reported = [step for step in (await app.show("r")).steps if step.kind == "compensate"]
+        assert "slow" in target.objects
+    assert target.requests == ["slow", "quick", "undo slow", "undo quick", "next"]
+    assert reported

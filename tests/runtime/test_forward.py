@@ -218,6 +218,29 @@ async def test_the_other_way_may_be_refused_by_its_own_policy_and_then_the_workf
     assert target.requests == []
 
 
+@workflow()
+async def paying_and_waiting(run: Run) -> list[str]:
+    paid = await run.do(pay("pay"))
+    word = await run.wait("word", str)
+    return [paid, word, await run.do(once("mail"))]
+
+
+@pytest.mark.parametrize("lost", ["busy", "refuse"])
+@played
+async def test_a_later_life_is_told_the_same_of_what_was_done_another_way(db, lost):
+    target.plan("pay", lost)
+    async with working(db, paying_and_waiting) as app:
+        await app.start(paying_and_waiting, id="r")
+        await reaches(app, "r", RunState.HELD, RunState.FAILED)
+        await app.forward("r", "pay", by="ann", reason="blocked")
+        await reaches(app, "r", RunState.WAITING)
+    async with working(db, paying_and_waiting) as app:
+        await app.signal("r", "word", "go")
+        assert await (await app.handle("r")).result() == ["made transfer pay", "go", "made mail"]
+        assert not (await app.check()).found
+    assert target.requests == ["transfer pay", "mail"]
+
+
 # -- the workflow -----------------------------------------------------------------------------------------------------
 
 

@@ -107,6 +107,25 @@ async def test_a_person_who_may_start_none_of_it_is_refused_and_the_refusal_is_a
     assert undone() == []
 
 
+RESTORING = on_terms("restoring", restores=True)
+
+
+@workflow()
+async def restoring(run: Run) -> None:
+    await run.do(RESTORING("a"))
+    await run.do(BY_CODE("b"))
+    await run.do(staying("c"))
+    await run.compensate(reason="wrong")
+
+
+@played
+async def test_restored_is_said_of_what_is_declared_to_restore_and_of_nothing_else(db):
+    async with working(db, restoring) as app:
+        await (await app.start(restoring, id="r")).result()
+        outcomes = {"restoring": "restored", "by code": "compensated", "staying": "stands as declared"}
+        assert await report(app) == outcomes
+
+
 # -- the policy -------------------------------------------------------------------------------------------------------
 
 SHIPPED: set[str] = set()
@@ -325,6 +344,37 @@ async def test_a_declared_compensation_goes_on_where_a_crash_or_a_hold_has_left_
             await reaches(heir, "r", RunState.COMPENSATED)
             assert not (await heir.check()).found
     assert undone() == ["second", "first"]
+
+
+MENDED: set[str] = set()
+
+
+@workflow(on_failure="compensate")
+async def mended(run: Run) -> str:
+    await run.do(once("first"))
+    if run.id not in MENDED:
+        raise ValueError("a fault of the code")
+    return await run.do(once("second"), item="2")
+
+
+@played
+async def test_a_run_that_goes_back_is_held_before_changed_code_could_go_on_from_what_was_undone(db):
+    target.plan("undo first", "lose")
+    async with working(db, mended) as app:
+        await app.start(mended, id="r")
+        await reaches(app, "r", RunState.HELD)
+        MENDED.add("r")
+        await app.settle("r", "compensate once", happened=True, by="ann", reason="seen", result='"x"')
+        await reaches(app, "r", RunState.HELD)
+        await until(lambda: _reason(app), "it to be held for its code")
+        await app.compensate("r", by="ann", reason="by hand")
+        await reaches(app, "r", RunState.COMPENSATED)
+        assert not (await app.check()).found
+    assert target.requests == ["first", "undo first"]
+
+
+async def _reason(app) -> bool:
+    return (await hold(app, "r")).get("reason") == "HistoryMismatch"
 
 
 @played

@@ -53,7 +53,9 @@ def _forms(verb: str, story: Document) -> list[str]:
     known = _FORMS.get(verb)
     if known is None:
         return [_WHOLE_RUN.get(verb, " --reason TEXT")]
-    return [form for step in story["steps"] for form in known(step)]
+    # Of an earlier turn there is nothing else to be done, and it is not the one that a verb is meant for by itself.
+    turn = f" --turn {story['run']['turn']}" if story["run"]["state"] == "continued" else ""
+    return [f"{form}{turn}" for step in story["steps"] for form in known(step)]
 
 
 def _settle(step: Document) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Law 3 within a run: the effects that may not begin while an operation is unknown, and when they may.
+"""Law 3 within a run: the effects that may not begin while an operation is unknown or the run goes back, and when.
 
 An effect that was refused and goes again has not happened yet, so it waits like a new one; what is unknown itself is
 never in its own way. The law's words are in `core.recovery`; settling what is in the way is `execution`.
@@ -26,23 +26,27 @@ _NOT_BEGUN = (OperationState.RESERVED, OperationState.CANCELLED)
 class Blocked:
     """The effects of one run that wait. `operations` are all of the run's, `unfinished` are not final."""
 
-    __slots__ = ("_asks", "_operations", "_unfinished")
+    __slots__ = ("_asks", "_operations", "_unfinished", "goes_back")
 
     def __init__(self, operations: Mapping[str, Operation], unfinished: Mapping[str, Entry]) -> None:
         self._operations = operations
         self._unfinished = unfinished
         self._asks: list[StepAsk] = []
+        self.goes_back = False
+        """Whether the run is being compensated: what another branch began now would stand unseen beside that."""
 
     def __bool__(self) -> bool:
         return bool(self._asks)
 
     def must_wait(self, ask: StepAsk) -> bool:
         """Whether this effect may not begin now."""
-        if not self._unfinished:
+        if not self._unfinished and not self.goes_back:
             return False
         known = self._operations.get(ask.position)
         if known is not None and known.state not in _NOT_BEGUN:
             return False
+        if self.goes_back:
+            return True
         bound: Bound[Any] = ask.call  # type: ignore[assignment]  # the facade hands in bound steps
         return bool(in_the_way((entry.operation for entry in self._unfinished.values()), bound.effect.contract))
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from fencepost.core.asks import CompensateAsk, Raised
 from fencepost.core.compensation import AttachedChild, foundations, order, to_settle_first
-from fencepost.core.errors import CompensationIncomplete
+from fencepost.core.errors import CompensationIncomplete, HistoryMismatch
 from fencepost.core.records import History, Run, Step
 from fencepost.core.recovery import HoldReason
-from fencepost.core.states import RunState
+from fencepost.core.states import RunState, StepState
 from fencepost.core.transitions import RunEvent
 from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.runtime.blame import failure_text
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
 async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
     """Compensate everything that stands; concludes with the report as the workflow's answer."""
+    execution.blocked.goes_back = True
     begun = await _begin(execution, ask)
     if begun is not None:
         return begun
+    await execution.quiet()
     past = await asyncio.to_thread(_earlier_turns, execution)
     unsettled = await _settle_first(execution) or _disputed(past)
     if unsettled is not None:
@@ -49,6 +51,7 @@ async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
             return stopped
     report = CompensationReport(ask.reason, tuple(effects))
     execution.report = report
+    execution.blocked.goes_back = False
     now = execution.host.store.now()
     text = report.as_text()
     is_answer = not execution.by_person and ask.position != ON_FAILURE
@@ -59,19 +62,38 @@ async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
 async def compensate_as_declared(execution: Execution) -> None:
     """Compensate a run of a workflow that declares it (`on_failure`), if its code has raised; else do nothing.
 
-    A compensation that its code has asked for itself is not done once more.
+    A compensation that its code has asked for itself is not done once more. One that has begun is gone through with: a
+    run whose code has been changed meanwhile, so that it would go on, is held before any further effect.
     """
     ending = execution.driver.ending
+    if execution.by_person or execution.is_over():
+        return
+    if _has_begun(execution) and (execution.workflow.on_failure != "compensate" or not isinstance(ending, Raised)):
+        execution.stop(_goes_on(execution), at=ON_FAILURE)
+        return
     if (
-        not isinstance(ending, Raised)
+        execution.workflow.on_failure != "compensate"
+        or not isinstance(ending, Raised)
         or isinstance(ending.error, CompensationIncomplete)
         or execution.report is not None
         or execution.state not in (RunState.RUNNING, RunState.COMPENSATING)
-        or execution.is_over()
     ):
         return
     reason = f"its code raised: {failure_text(ending.error)}"
     execution.note(ON_FAILURE, await compensate(execution, CompensateAsk(ON_FAILURE, reason)))
+
+
+def _has_begun(execution: Execution) -> bool:
+    step = execution.positions.steps.get(ON_FAILURE)
+    return step is not None and step.state is StepState.OPEN
+
+
+def _goes_on(execution: Execution) -> HistoryMismatch:
+    return HistoryMismatch(
+        "the run goes back since its code raised, and the code as it is now would go on",
+        hint="deploy the code that it began with, and resume; or compensate the run by hand",
+        ids={"run": execution.history.run.id},
+    )
 
 
 # -- what must be so before -------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from fencepost.runtime.lanes import Lanes
 from fencepost.runtime.leftovers import contract_of, lead_leftover
 from fencepost.runtime.performing import REST, Hands, resource_of
 from fencepost.runtime.recording import Recording
-from fencepost.runtime.replay import OPERATORS, chosen, compensated, taken_back, wanted_by_person
+from fencepost.runtime.replay import OPERATORS, chosen, compensated, is_going_back, taken_back, wanted_by_person
 from fencepost.runtime.report import CompensationReport
 from fencepost.store.api import Answer
 from fencepost.store.moves import Move, NextTurn
@@ -99,7 +99,8 @@ class Execution(Recording):
         self._alarms = Alarms(host.now)
         self._led: set[str] = set()
         """Positions of the effects that a lane is leading right now."""
-        self._blocked = Blocked(self.operations, self.open)
+        self.blocked = Blocked(self.operations, self.open)
+        self.blocked.goes_back = is_going_back(history)
         self._withdrawn: set[str] = set()
         self._lanes = Lanes()
         self._is_leaving = False
@@ -143,7 +144,7 @@ class Execution(Recording):
             await self._lane(self._unblocked())
         if self._lanes.broken is not None:
             raise self._lanes.broken
-        if self.workflow.on_failure == "compensate":
+        if self.workflow.on_failure == "compensate" or self.blocked.goes_back:
             await compensate_as_declared(self)
         self._is_leaving = True
         self._alarms.silence()
@@ -161,9 +162,9 @@ class Execution(Recording):
 
     async def _settle_in_the_way(self) -> bool:
         """Lead an unknown operation that nobody waits for and that keeps others from beginning; False: none does."""
-        if not self._blocked or self.is_over():
+        if not self.blocked or self.is_over():
             return False
-        operation = self._blocked.culprit({*self.later, *(ask.position for ask in self.driver.waiting())})
+        operation = self.blocked.culprit({*self.later, *(ask.position for ask in self.driver.waiting())})
         if operation is not None:
             self.note(operation.position, await lead_leftover(self, operation))
         return operation is not None
@@ -260,7 +261,7 @@ class Execution(Recording):
             # Also one that an earlier life reserved and this one has not begun to lead.
             self.moves += entry.withdraw(now)
             self.open.pop(position)
-        self._blocked.drop(position)
+        self.blocked.drop(position)
 
     def _spawn(self, ask: Led) -> None:
         self.open_lane(self._lane(ask))
@@ -289,8 +290,8 @@ class Execution(Recording):
             return await self._work_out(ask, bound)
         if ask.position in self._led:
             return None  # a branch that was cancelled has left it in flight; the answer is delivered when it comes
-        if self._blocked.must_wait(ask):
-            self._blocked.add(ask)
+        if self.blocked.must_wait(ask):
+            self.blocked.add(ask)
             return None
         if self.positions.attached and await self._is_in_the_way_below(ask):
             return None
@@ -312,6 +313,11 @@ class Execution(Recording):
         if later is not None:
             self.later[ask.position] = later
         return later is not None or ask.position in self._withdrawn or self.is_over()
+
+    async def quiet(self) -> None:
+        """Return once no effect is being led, or nothing new may begin in this life."""
+        while self._led and not self.is_over():  # noqa: ASYNC110 - as in `lead`
+            await asyncio.sleep(REST)
 
     async def lead(self, entry: Entry, bound: Bound[Any], delivery: Delivery, *, new: bool) -> Conclusion:
         """Lead one operation of the run as far as it goes now."""
@@ -359,7 +365,7 @@ class Execution(Recording):
 
     def _unblocked(self) -> StepAsk | None:
         """A step that waited for an unknown operation and may begin now; the others get lanes of their own."""
-        free = [] if self.is_over() else self._blocked.take()
+        free = [] if self.is_over() else self.blocked.take()
         for ask in free[1:]:
             self._spawn(ask)
         return free[0] if free else None
@@ -371,10 +377,10 @@ class Execution(Recording):
         self.note(ask.position, conclusion)
         if type(conclusion) is Concluded:
             if ask.position in self._withdrawn:
-                return self._unblocked() if self._blocked else None
+                return self._unblocked() if self.blocked else None
             asks = self._deliver(Completion(ask.position, conclusion.payload, conclusion.error, conclusion.at))
             mine = self._act(asks)
-            if self._blocked and mine is None:
+            if self.blocked and mine is None:
                 mine = self._unblocked()
             return mine
         return None
@@ -439,7 +445,7 @@ class Execution(Recording):
 
     def may_begin(self, ask: StepAsk) -> bool:
         """Whether this effect may be sent now, if nothing of it was sent before."""
-        return not self.is_over() and not self._blocked.must_wait(ask)
+        return not self.is_over() and not self.blocked.must_wait(ask)
 
     def is_over(self) -> bool:
         """Whether nothing new may begin: refused, stopped for a person, lost, changed, or this worker stops."""

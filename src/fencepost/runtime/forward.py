@@ -104,6 +104,12 @@ async def lead(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> Conclus
         )
     entry, instead = _intended(execution, failed, bound.effect, other)
     if entry.is_new or entry.operation.state is OperationState.RESERVED:
+        if any(step.kind == "compensate" for step in execution.positions.steps.values()):
+            raise Misuse(
+                f"another way was chosen for {ask.position}, and the run has begun to go back since then",
+                hint="compensate the run: it does not go forward as well",
+                ids={"run": execution.history.run.id, "step": ask.position},
+            )
         unknown = in_the_way((one.operation for one in execution.open.values()), other.contract)
         below = await unknown_below(execution, execution.history.run.no) if execution.history.children else None
         if unknown or below:

@@ -108,6 +108,11 @@ def wanted_by_person(history: History) -> CompensateAsk | None:
     return None
 
 
+def is_going_back(history: History) -> bool:
+    """Whether a compensation that the workflow has asked for, or declared, has begun and is not over."""
+    return any(step.kind == "compensate" and step.state is StepState.OPEN for step in history.steps)
+
+
 def taken_back(history: History) -> int:
     """How many places in the order of deliveries a resume has left empty before the last one that is filled."""
     places = [step.delivered for step in history.steps if step.delivered]

@@ -269,7 +269,7 @@ class Run:
         """Make this run's effects acceptable, the last one first; returns the report.
 
         What rests on others (`run.do(..., after=...)`) comes before them; those of earlier turns come last. What may
-        have happened is settled before anything else.
+        have happened is settled before anything else, and what other branches would begin waits until it is over.
 
         Raises:
             CompensationIncomplete: at least one compensation failed, was refused or could not be tried.
