@@ -22,7 +22,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Run": (
         *("App", "Schedule", "Target", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "Rehearsal"),
-        *("CompensationReport", "Approval"),
+        *("CompensationReport", "Cancellation", "Approval"),
     ),
     "Look after a ledger": ("Selection", "Anchor"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
@@ -34,8 +34,8 @@ ERRORS = "Errors"
 OTHER = "Other"
 
 NOT_MADE_BY_USERS = {
-    *("Approval", "Bound", "Call", "Effect", "ErrorRecord", "Handle", "Http", "Receipt", "Run", "RunState", "Step"),
-    *("SyncCall", "SyncHttp", "Unsettled", "Worker", "Workflow"),
+    *("Approval", "Bound", "Call", "Cancellation", "Effect", "ErrorRecord", "Handle", "Http", "Receipt", "Run"),
+    *("RunState", "Step", "SyncCall", "SyncHttp", "Unsettled", "Worker", "Workflow"),
 }
 """Classes that users get and do not make: their constructors are nobody's business."""
 

@@ -4,11 +4,13 @@ This module only names what users import; every name is defined in the room it c
 """
 
 from fencepost.core.approval import Approval, Right
+from fencepost.core.cancellation import Cancellation
 from fencepost.core.contract import Retry
 from fencepost.core.errors import (
     AlreadyAnswered,
     Ambiguous,
     ApprovalRefused,
+    CancelAccepted,
     Cancelled,
     ChildFailed,
     ChildRefused,
@@ -90,6 +92,8 @@ __all__ = [
     "ApprovalRefused",
     "Bound",
     "Call",
+    "CancelAccepted",
+    "Cancellation",
     "Cancelled",
     "ChildFailed",
     "ChildRefused",

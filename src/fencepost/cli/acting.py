@@ -105,7 +105,7 @@ def cancel(
 
     found = app_for(app, db, namespace, with_code=False)
     arguments = {"by": somebody(by), "reason": reason, "version": if_version}
-    return _act("cancel", found, run, as_json=as_json, also=_detached, **arguments)
+    return _act("cancel", found, run, _detached, as_json=as_json, **arguments)
 
 
 def terminate(
@@ -298,7 +298,7 @@ def _detached(store: Store, run: Run) -> dict[str, Any]:
 
 
 def _act(
-    name: str, app: Any, run_id: str, *, as_json: bool, also: Callable[[Store, Run], dict[str, Any]] | None = None,
+    name: str, app: Any, run_id: str, also: Callable[[Store, Run], dict[str, Any]] | None = None, /, *, as_json: bool,
     **arguments: Any,
 ) -> Exit:  # fmt: skip
     """Call the verb and say what the run is now. With --json: `run`, `verb`, `before`, `state`, and versions.

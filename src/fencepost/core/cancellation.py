@@ -107,7 +107,13 @@ class ChildLayers:
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """A run's cancel: `who` asked for it, `why` and when; `stands` are the effects that happened and are not undone."""
+    """A run's cancel, as `(await app.show(run)).cancellation` gives it. Instants are microseconds of the store's clock.
+
+    `who` asked for it, `why` and when (`asked_at`); `accepted` by which worker lives, and when. `operations` has for
+    each effect how its body was `told`, what the `provider` answered, whether the `body` runs, when it was dispatched,
+    its `reference`, and what the last look-up answered; `steps` the bodies of reads, computations and models that were
+    told; `children` the attached and the detached ones. `stands` are the effects that happened and are not undone.
+    """
 
     who: str
     why: str
