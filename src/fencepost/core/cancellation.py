@@ -22,6 +22,7 @@ from fencepost.core.records import (
     CANCEL_SENT,
     IN_PROGRESS,
     LOOK_UP,
+    NOT_BEGUN,
     REPLAYED_FAILURE,
     REPLY,
     RUNS_ON,
@@ -204,10 +205,10 @@ def _body(operation: Operation, attempt: Attempt, run: Run) -> tuple[Body, int |
     ended = next((seen for seen in of_it if seen.kind in _ITS_OWN_END and not _runs_on(seen)), None)
     if ended is not None:
         return Body.ENDED, ended.seen_at
-    if (
-        attempt.outcome is not Outcome.UNRESOLVED
-        and json.loads(attempt.evidence or "{}").get("kind") not in _NOT_ITS_OWN
-    ):
+    kind = None if attempt.evidence is None else json.loads(attempt.evidence).get("kind")
+    if kind == NOT_BEGUN:
+        return Body.NOT_BEGUN, None
+    if attempt.outcome is not Outcome.UNRESOLVED and kind not in _NOT_ITS_OWN:
         return Body.ENDED, attempt.settled_at
     is_left = any(seen.how == WAITED_NO_LONGER for seen in _of_kind(of_it, BODY_TOLD))
     return (Body.RUNNING if is_left or attempt.generation == run.generation else Body.LOST), None
