@@ -22,7 +22,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Run": (
         *("App", "Schedule", "Target", "Breaker", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "Rehearsal"),
-        *("CompensationReport", "Approval", "EndedRun"),
+        *("CompensationReport", "Cancellation", "Approval", "EndedRun"),
     ),
     "Look after a ledger": ("Permissions", "Above", "Selection", "Anchor"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
@@ -34,21 +34,8 @@ ERRORS = "Errors"
 OTHER = "Other"
 
 NOT_MADE_BY_USERS = {
-    *(
-        "Approval",
-        "Bound",
-        "Call",
-        "Effect",
-        "EndedRun",
-        "ErrorRecord",
-        "Handle",
-        "Http",
-        "Receipt",
-        "Run",
-        "RunState",
-        "Step",
-    ),
-    *("SyncCall", "SyncHttp", "Unsettled", "Worker", "Workflow"),
+    *("Approval", "Bound", "Call", "Cancellation", "Effect", "EndedRun", "ErrorRecord", "Handle", "Http", "Receipt"),
+    *("Run", "RunState", "Step", "SyncCall", "SyncHttp", "Unsettled", "Worker", "Workflow"),
 }
 """Classes that users get and do not make: their constructors are nobody's business."""
 

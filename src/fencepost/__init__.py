@@ -5,12 +5,14 @@ This module only names what users import; every name is defined in the room it c
 
 from fencepost.core.approval import Approval, Right
 from fencepost.core.breaker import Breaker
+from fencepost.core.cancellation import Cancellation
 from fencepost.core.contract import Retry
 from fencepost.core.errors import (
     AlreadyAnswered,
     Ambiguous,
     ApprovalRefused,
     CallbackRefused,
+    CancelAccepted,
     Cancelled,
     ChildFailed,
     ChildRefused,
@@ -104,6 +106,8 @@ __all__ = [
     "Breaker",
     "Call",
     "CallbackRefused",
+    "CancelAccepted",
+    "Cancellation",
     "Cancelled",
     "ChildFailed",
     "ChildRefused",

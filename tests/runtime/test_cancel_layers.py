@@ -9,15 +9,18 @@ import pytest
 from fencepost.core.cancellation import Body
 from fencepost.core.errors import CancelAccepted, RunCancelled, VerbRefused
 from fencepost.core.states import OperationState, RunState
+from fencepost.effects import sending
 from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.declare import effect, read
 from fencepost.runtime import applicable, verbs
 from fencepost.runtime.app import App
+from fencepost.runtime.performing import Hands
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import (
     QUICK,
     Gate,
+    expire,
     keyed,
     played,
     reaches,
@@ -154,7 +157,7 @@ async def test_a_lost_reply_is_read_back_whatever_the_target_says_of_the_cancel(
         await gate.reached.wait()
         look_up.opened.set()
         with pytest.raises(RunCancelled):
-            await handle.result()
+            await handle.result(within="5s")
         assert (await handle.state()) is RunState.CANCELLED
         gate.opened.set()
 
@@ -335,3 +338,133 @@ async def test_a_read_that_runs_is_cancelled_at_once_and_no_budget_is_charged(db
         (one,) = (await layers(app)).steps
     assert (one.position, one.body) == ("/slow", Body.ENDED)
     assert [seen.how for seen in one.told] == ["flagged", "task cancelled"]
+
+
+# -- hooks and bodies that end nothing ----------------------------------------------------------------------------
+
+
+@played
+async def test_an_effect_that_is_permitted_and_has_not_begun_does_not_begin(db, monkeypatch):
+    as_it_was = Hands._sending
+
+    def cancelled_just_before(hands: Hands, *args: object) -> object:
+        run = app.store.find("default", "r")
+        verbs.cancel(app, run, by="ann", reason="stop")
+        app._workers[0]._lives[run.no].notice(app.store.load(run.no))
+        return as_it_was(hands, *args)
+
+    monkeypatch.setattr(Hands, "_sending", cancelled_just_before)
+    async with working(db, shots) as app:
+        handle = await app.start(shots, id="r")
+        with pytest.raises(RunCancelled):
+            await handle.result()
+        (one,) = (await layers(app)).operations
+    assert (one.state, one.body, target.requests) == (OperationState.CANCELLED, Body.NOT_BEGUN, [])
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+def test_a_hook_that_hangs_is_bounded_and_the_workers_end_waits_for_none_that_ignores_it(db, monkeypatch, swallows):
+    monkeypatch.setattr(sending, "CANCEL_WITHIN", 50_000)
+    freed, ends = asyncio.Event(), []
+
+    async def hang(call: Call, reference: str | None) -> str:
+        while not freed.is_set():
+            try:
+                await freed.wait()
+            except asyncio.CancelledError:
+                ends.append("cancelled")
+                if not swallows:
+                    raise
+        return "late"
+
+    @effect(on_unknown="hold", retry=QUICK, name="hooked", cancel=hang)
+    async def hooked(call: Call) -> str:
+        return await target.take(call, "a")
+
+    @workflow(name="hooking")
+    async def hooking(run: Run) -> str:
+        return await run.do(hooked())
+
+    async def play():
+        gate = Gate()
+        target.plan("a", gate)
+        async with working(db, hooking) as app:
+            app.host.overdue.grace = GRACE
+            handle = await app.start(hooking, id="r")
+            await gate.reached.wait()
+            await cancelled(app)
+            await until(lambda: app._workers[0].host.errands.under_way, "the hook to be called")
+            gate.opened.set()
+            with pytest.raises(RunCancelled):
+                await handle.result(within="5s")
+            worker = app._workers[0]
+        assert len(worker.abandoned) == swallows
+        async with App(db, workflows=[hooking]) as reader:
+            (one,) = (await layers(reader)).operations
+        assert ("TimeoutError" in (one.provider[0].answer or "")) is not swallows
+        freed.set()
+        await until(lambda: not worker.abandoned, "the hook's end")
+
+    asyncio.run(play())
+    assert (ends, target.requests) == (["cancelled"], ["a"])
+
+
+@played
+async def test_the_workers_end_does_not_wait_for_a_body_that_swallows_its_cancel(db):
+    began, freed = asyncio.Event(), asyncio.Event()
+
+    @effect(on_unknown="hold", retry=QUICK, name="deaf")
+    async def deaf(call: Call) -> str:
+        began.set()
+        while not freed.is_set():
+            with suppress(asyncio.CancelledError):
+                await freed.wait()
+        return "late"
+
+    @workflow(name="listening")
+    async def listening(run: Run) -> str:
+        return await run.do(deaf())
+
+    async with App(db, workflows=[listening]) as app:
+        async with app.worker() as worker:
+            app.host.overdue.grace = GRACE
+            await app.start(listening, id="r")
+            await began.wait()
+            await cancelled(app)
+            await until(lambda: worker._lives[1].changed, "the worker to hear of it")
+        (one,) = (await layers(app)).operations
+        assert (one.body, one.state, len(worker.abandoned)) == (Body.RUNNING, OperationState.UNKNOWN, 1)
+        freed.set()
+
+        async def over():
+            (one,) = (await layers(app)).operations
+            return one.body is Body.ENDED
+
+        await until(over, "the body's end")
+
+
+@played
+async def test_a_late_reply_of_a_stale_owner_settles_what_its_heir_has_asked_the_target_to_cancel(db):
+    gate = Gate()
+    target.plan("a", gate)
+    async with working(db, shots) as app:
+        await app.start(shots, id="r")
+        await gate.reached.wait()
+        expire(app)
+        async with working(db, shots) as heir:
+            await reaches(heir, "r", RunState.HELD)
+            await cancelled(heir)
+            await until(lambda: asked_to_cancel, "the target to be asked")
+
+            async def held_again():
+                found = await layers(heir)
+                return found.accepted and (await heir.show("r")).run.state is RunState.HELD
+
+            await until(held_again, "the run to be held with its cancel")
+            (one,) = (await layers(heir)).operations
+            assert (one.body, one.told) == (Body.LOST, ())
+            gate.opened.set()
+            await reaches(heir, "r", RunState.CANCELLED)
+            found = await layers(heir)
+    assert (found.operations[0].body, [one.position for one in found.stands]) == (Body.ENDED, ["shot"])
+    assert (target.objects, asked_to_cancel) == (["a"], [("a", None)])

@@ -22,6 +22,7 @@ from fencepost.core.records import (
     CANCEL_SENT,
     IN_PROGRESS,
     LOOK_UP,
+    NOT_BEGUN,
     REPLAYED_FAILURE,
     REPLY,
     RUNS_ON,
@@ -107,7 +108,13 @@ class ChildLayers:
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """A run's cancel: `who` asked for it, `why` and when; `stands` are the effects that happened and are not undone."""
+    """A run's cancel, as `(await app.show(run)).cancellation` gives it. Instants are microseconds of the store's clock.
+
+    `who` asked for it, `why` and when (`asked_at`); `accepted` by which worker lives, and when. `operations` has for
+    each effect how its body was `told`, what the `provider` answered, whether the `body` runs, when it was dispatched,
+    its `reference`, and what the last look-up answered; `steps` the bodies of reads, computations and models that were
+    told; `children` the attached and the detached ones. `stands` are the effects that happened and are not undone.
+    """
 
     who: str
     why: str
@@ -198,10 +205,10 @@ def _body(operation: Operation, attempt: Attempt, run: Run) -> tuple[Body, int |
     ended = next((seen for seen in of_it if seen.kind in _ITS_OWN_END and not _runs_on(seen)), None)
     if ended is not None:
         return Body.ENDED, ended.seen_at
-    if (
-        attempt.outcome is not Outcome.UNRESOLVED
-        and json.loads(attempt.evidence or "{}").get("kind") not in _NOT_ITS_OWN
-    ):
+    kind = None if attempt.evidence is None else json.loads(attempt.evidence).get("kind")
+    if kind == NOT_BEGUN:
+        return Body.NOT_BEGUN, None
+    if attempt.outcome is not Outcome.UNRESOLVED and kind not in _NOT_ITS_OWN:
         return Body.ENDED, attempt.settled_at
     is_left = any(seen.how == WAITED_NO_LONGER for seen in _of_kind(of_it, BODY_TOLD))
     return (Body.RUNNING if is_left or attempt.generation == run.generation else Body.LOST), None

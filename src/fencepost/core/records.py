@@ -99,6 +99,9 @@ BODY_TOLD = "body told"
 WAITED_NO_LONGER = "waited for no longer"
 """How a body is told last: it has ended in no time that it was given, and its run goes on without it."""
 
+NOT_BEGUN = "not begun"
+"""What evidence says of an attempt that was permitted, and whose body did not begin since its run was cancelled."""
+
 RUNS_ON = "runs on"
 """What a reply says of a body whose thread was not waited for: what comes of it is another reply."""
 

@@ -108,7 +108,7 @@ class Attempting(Tellable):
         operation: Operation | None = None,
         effect: Effect[..., Any] | None = None,
     ) -> None:
-        super().__init__()
+        self.told, self.processes, self.thread = False, None, None
         self.site = site
         self.position = position
         self.attempt = attempt

@@ -37,13 +37,17 @@ class Tellable:
     site: Site
     position: str
 
-    def __init__(self) -> None:
-        self.told = False
-        """Whether the body was told that its run is cancelled: from then on it sends nothing."""
-        self.processes: ChildProcesses | None = None
-        """The processes that the body has begun and handed to us."""
-        self.thread: Future[Any] | None = None
-        """The work of the thread in which a plain body runs."""
+    told: bool
+    """Whether the body was told that its run is cancelled: from then on it sends nothing."""
+    processes: ChildProcesses | None
+    """The processes that the body has begun and handed to us."""
+    thread: Future[Any] | None
+    """The work of the thread in which a plain body runs."""
+
+    @property
+    def why_over(self) -> str:
+        """Why nobody waits for the body any more."""
+        return "it was cancelled" if self.told else "its time is over"
 
     def stopped(self) -> CancelAccepted:
         """Why nothing is sent any more."""

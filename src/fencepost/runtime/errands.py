@@ -10,6 +10,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+_PULSE = 0.05
+"""Seconds between two looks whether one was left."""
+
 
 class Errands:
     """The tasks of one process that belong to no run's life."""
@@ -26,6 +29,11 @@ class Errands:
         task = asyncio.create_task(work)
         self.under_way.add(task)
         task.add_done_callback(self.under_way.discard)
+
+    async def all_ended(self) -> None:
+        """Return when none is under way any more, but those that were left."""
+        while self.under_way:
+            await asyncio.wait(self.under_way, timeout=_PULSE)
 
     def leave(self, task: asyncio.Task[None]) -> None:
         """Wait for one no longer."""

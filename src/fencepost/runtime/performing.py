@@ -98,7 +98,7 @@ class Hands:
                 timeout = need.entry.contract.timeout
                 self._host.lease.begins(timeout)
                 attempting = self._sending(need, bound, asked_at + timeout)
-                barred = self.stopping.bars(attempting)
+                barred = self.stopping.bars(attempting) if self.stopping.is_late else None
                 answer = barred or await run_async(bound, attempting, self._host.executor, self._host.overdue)
                 if attempting.told:
                     self.stopping.has_ended(attempting, answer)

@@ -26,6 +26,7 @@ from fencepost.core.records import (
     CANCEL_ACCEPTED,
     CANCEL_ANSWERED,
     CANCEL_SENT,
+    NOT_BEGUN,
     History,
     Observation,
     Operation,
@@ -52,7 +53,7 @@ _ANSWER_CHARACTERS_MAX = 2_000
 class Stopping:
     """What one life of a run does about its cancel; the witness of its bodies."""
 
-    __slots__ = ("_accepted", "_execution", "_host", "_is_barred", "_owner", "_run", "site")
+    __slots__ = ("_accepted", "_execution", "_host", "_owner", "_run", "is_late", "site")
 
     site: Site
     """Where the bodies of this life run."""
@@ -63,13 +64,15 @@ class Stopping:
         self._run = execution.history.run.no
         self._owner = execution.owner
         self._accepted = False
-        self._is_barred = False
+        self.is_late = False
+        """Whether the cancel came in mid-life: what is permitted already and has not begun may not begin."""
 
     def bars(self, attempting: Attempting) -> Sent | None:
-        """What came of an attempt that is permitted already and may not begin, since the cancel came in between."""
+        """What comes of an attempt that is permitted and has not begun when the cancel comes; None: it makes good."""
         operation = attempting.operation
-        if not self._is_barred or operation is None or operation.compensates is not None:
+        if operation is None or operation.compensates is not None:
             return None
+        attempting.evidence = {"kind": NOT_BEGUN}
         return failed(attempting, attempting.unsent(attempting.stopped()))
 
     def begin(self, found: History) -> None:
@@ -80,7 +83,7 @@ class Stopping:
     def hear(self, found: History) -> None:
         """The cancel has come in mid-life: tell the bodies that run, and let none begin."""
         if not self._accepted:
-            self._is_barred = True
+            self.is_late = True
             self._accept(found, tells=True)
 
     def _accept(self, found: History, *, tells: bool) -> None:

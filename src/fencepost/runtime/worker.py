@@ -172,6 +172,7 @@ class Worker:
             for execution in self._lives.values():
                 execution.draining = True
             await self._until_all_are_left()
+            await self.host.errands.all_ended()
             self._changes.close()
             with suppress(StoreUnavailable):
                 await self._ask(audit_what_ends_have_refused, self.host.store)
@@ -342,16 +343,15 @@ class Worker:
 
     async def _until_all_are_left(self) -> None:
         """Wait for what is in flight, each for its timeout and the grace of `overdue` at most."""
-        while left := self._tasks | self.host.errands.under_way:
-            await asyncio.wait(left, timeout=PULSE)
+        while self._tasks:
+            await asyncio.wait(self._tasks, timeout=PULSE)
 
     def _abandon(self, execution: Execution, attempting: Attempting) -> None:
         """Go on without a body that ignores its cancel: its life here is over, and what it still says is evidence."""
         run = execution.history.run
         if self._lives.get(run.no) is not execution:
             return  # abandoned already, for another body
-        why = "it was cancelled" if attempting.told else "its time is over"
-        LOG.error("run %s does not wait for %s, which goes on although %s", run.id, attempting.position, why)
+        LOG.error("run %s does not wait for %s, although %s", run.id, attempting.position, attempting.why_over)
         del self._lives[run.no]
         self._suspects.discard(run.no)
         execution.draining = True
