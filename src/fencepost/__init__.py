@@ -51,6 +51,7 @@ from fencepost.core.errors import (
     VerbRefused,
     WaitExpired,
 )
+from fencepost.core.queue import Queue, Rate
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Call, SyncCall
@@ -130,6 +131,8 @@ __all__ = [
     "NotSent",
     "Permanent",
     "Question",
+    "Queue",
+    "Rate",
     "RateLimited",
     "Refused",
     "Rehearsal",

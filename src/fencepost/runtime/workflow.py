@@ -29,7 +29,12 @@ R_co = TypeVar("R_co", covariant=True)
 class Workflow(Generic[P, R_co]):
     """A declared workflow: its function, name, version, and the doors of its arguments and result."""
 
-    def __init__(self, function: Callable[..., Any], *, name: str | None, version: int) -> None:
+    queue: str | None = None
+    """The queue of its runs, if they are not started in another."""
+
+    def __init__(
+        self, function: Callable[..., Any], *, name: str | None, version: int, queue: str | None = None
+    ) -> None:
         if not inspect.iscoroutinefunction(function):
             raise DeclarationError(
                 f"workflow {function.__name__} is not an async function",
@@ -40,6 +45,7 @@ class Workflow(Generic[P, R_co]):
         self.function = function
         self.name = check_name(name or function.__name__, what="workflow name")
         self.version = version
+        self.queue = queue
         self.arguments = ArgumentsDoor(function)
         check_run(function, Run)
         self.results: Door = result_door(function)
@@ -78,23 +84,26 @@ class Workflow(Generic[P, R_co]):
 class WorkflowDecorator:
     """Turns an async function into a workflow."""
 
-    def __init__(self, name: str | None, version: int) -> None:
+    def __init__(self, name: str | None, version: int, queue: str | None) -> None:
         self._name = name
         self._version = version
+        self._queue = queue
 
     def __call__(self, function: Callable[Concatenate[Run, P], Awaitable[R_co]], /) -> Workflow[P, R_co]:
         """The workflow of this function."""
-        return Workflow(function, name=self._name, version=self._version)
+        return Workflow(function, name=self._name, version=self._version, queue=self._queue)
 
 
 @in_parentheses
-def workflow(*, version: int = 1, name: str | None = None) -> WorkflowDecorator:
+def workflow(*, version: int = 1, name: str | None = None, queue: str | None = None) -> WorkflowDecorator:
     """Declare a workflow: `@workflow(version=1)` over `async def name(run: Run, ...) -> R`.
+
+    Its runs are worked on under the limits of `queue`, children and scheduled ones too, unless started in another.
 
     Raises:
         DeclarationError: for a function that is not async, lacks annotations, or whose steps share a name.
     """
-    return WorkflowDecorator(name, version)
+    return WorkflowDecorator(name, version, queue)
 
 
 # -- which steps a workflow refers to -------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from fencepost.store.postgres_listener import Heard, Listener
 from fencepost.store.postgres_pool import Pool
 from fencepost.store.postgres_seen import Seen
 from fencepost.store.queries import Query, Row
+from fencepost.store.queues import QueueVerbs
 from fencepost.store.schedules import ScheduleVerbs
 from fencepost.store.server_clock import ServerClock, boot_time
 from fencepost.store.signals import SignalVerbs
@@ -44,7 +45,7 @@ _RENEWAL = ("lease:live:renew",)
 _BEGIN_READING: Step = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
 
 
-class PostgresStore(SignalVerbs, ScheduleVerbs, ContainmentVerbs):
+class PostgresStore(SignalVerbs, ScheduleVerbs, ContainmentVerbs, QueueVerbs):
     """One ledger in a PostgreSQL database. Safe to use from any thread; made by `open_store`.
 
     `listener` is None where nobody can be told of changes. `clock` is the server's unless a test gives another.

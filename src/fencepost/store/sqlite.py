@@ -26,13 +26,14 @@ from fencepost.store.groups import Outcome, audits
 from fencepost.store.lending import lent_sqlite
 from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Row, load
+from fencepost.store.queues import QueueVerbs
 from fencepost.store.schedules import ScheduleVerbs
 from fencepost.store.signals import SignalVerbs
 from fencepost.store.statements import Probe, Statements, Work
 from fencepost.store.transaction import Patience, begin, commit, roll_back, when_free
 
 
-class SqliteStore(SignalVerbs, ScheduleVerbs, ContainmentVerbs):
+class SqliteStore(SignalVerbs, ScheduleVerbs, ContainmentVerbs, QueueVerbs):
     """One ledger file. Safe to use from any thread; made by `open_store`."""
 
     dialect = "sqlite"

@@ -90,6 +90,15 @@ WITH pasted AS (
 )
 SELECT count(*) FROM pasted;
 
+-- name: paste_queue
+-- Insert queues as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.queue
+    SELECT * FROM json_populate_recordset(NULL::fencepost.queue, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
 -- name: paste_observation
 -- Insert observations as they are; how many.
 WITH pasted AS (
@@ -159,4 +168,4 @@ SELECT
     (SELECT count(*) FROM fencepost.operation), (SELECT count(*) FROM fencepost.attempt),
     (SELECT count(*) FROM fencepost.token), (SELECT count(*) FROM fencepost.observation),
     (SELECT count(*) FROM fencepost.signal), (SELECT count(*) FROM fencepost.audit),
-    (SELECT count(*) FROM fencepost.containment);
+    (SELECT count(*) FROM fencepost.containment), (SELECT count(*) FROM fencepost.queue);
