@@ -21,8 +21,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("Compensation", "Stands", "Allowed", "Refused", "Right", "Layer"),
     ),
     "Run": (
-        *("App", "Schedule", "Target", "Breaker", "DoorOptions", "Ledger", "Handle", "Run", "RunState", "Rehearsal"),
-        *("CompensationReport", "Cancellation", "Approval", "EndedRun"),
+        *("App", "Schedule", "Target", "Breaker", "Queue", "Rate", "DoorOptions", "Ledger", "Handle", "Run", "RunState"),
+        *("Rehearsal", "CompensationReport", "Cancellation", "Approval", "EndedRun"),
     ),
     "Look after a ledger": ("Permissions", "Above", "Selection", "Anchor"),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),

@@ -61,6 +61,7 @@ from fencepost.core.errors import (
     WaitExpired,
 )
 from fencepost.core.permissions import Above, Permissions
+from fencepost.core.queue import Queue, Rate
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Call, SyncCall
@@ -154,6 +155,8 @@ __all__ = [
     "Permanent",
     "Permissions",
     "Question",
+    "Queue",
+    "Rate",
     "RateLimited",
     "Refused",
     "Rehearsal",

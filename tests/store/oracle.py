@@ -134,7 +134,7 @@ class Oracle:
             "version": 0, "wake_at": None if owned else kept(wake_at, at), "result": None, "error": None, "hold": None,
             "cancel": None, "delivered": 0, "created_at": at, "changed_at": at, "ended_at": None,
             "takeovers": 0, "operations": {}, "attempts": {}, "steps": {}, "signals": {}, "seen": [], "answers": 0,
-            "turn": 0, "woken": False,
+            "turn": 0, "woken": False, "behind": None, "queue": None, "queue_key": None, "priority": 0,
         }  # fmt: skip
         return no
 
@@ -153,8 +153,8 @@ class Oracle:
         return min((time for time in times if time is not None), default=None)
 
     def may_begin(self, book: Facts) -> bool:
-        """One that keeps a place in line begins when every earlier one has ended; what has begun goes on."""
-        line = [one for one in self.books.values() if one["resource"] == book["resource"] and one["ended_at"] is None]
+        """One that keeps a place in line begins when every earlier one has left it; what has begun goes on."""
+        line = [one for one in self.books.values() if one["resource"] == book["resource"] and keeps_line(one)]
         return book["resource"] is None or book["state"] != "ready" or line[0] is book
 
     def claim(self, name: str, now: int, margin: int, limit: int, claimed: list[int] | None) -> None:
@@ -298,3 +298,9 @@ def reports(group: Any) -> list[Facts]:
         for move in group.moves
         if type(move).__name__ in ("SettleAttempt", "SettleFirst", "Succeed")
     ]  # fmt: skip
+
+
+def keeps_line(book: Facts) -> bool:
+    """Whether a run still stands in its line: it has not ended, or was ended by hand with an operation unknown."""
+    unknown = any(operation["state"] == "unknown" for operation in book["operations"].values())
+    return book["ended_at"] is None or (book["state"] == "terminated" and unknown)

@@ -17,6 +17,7 @@ from fencepost.cli.printable import instant
 from fencepost.core.records import Lease, Run
 
 if TYPE_CHECKING:
+    from fencepost.core.queue import Standing
     from fencepost.store.api import Store
 
 State = Annotated[str | None, typer.Option("--state", metavar="STATE", help="Only runs in this state.")]
@@ -168,7 +169,10 @@ def show(
         ahead = store.ahead_of(history.run) if history.run.resource is not None else None
         leases, audits = store.leases(), store.audits(ledger.namespace, run)
         contained = store.contained(ledger.namespace) if history.run.behind is not None else []
-        told = story(history, leases, audits, family=family, ahead=ahead, contained=contained, redact=redact)
+        queue = _queue_of(history.run, store)
+        told = story(
+            history, leases, audits, family=family, ahead=ahead, contained=contained, queue=queue, redact=redact
+        )
         if as_json:
             terminal.document(told)
         else:
@@ -179,6 +183,12 @@ def show(
                 terminal.say(line)
             return Exit.HELD if run_of(ledger, run).hold is not None else Exit.DONE
     return Exit.DONE
+
+
+def _queue_of(run: Run, store: Store) -> Standing | None:
+    """How the queue of a run stands, if it is in one."""
+    found = store.queues(run.namespace) if run.queue is not None else []
+    return next((one for one in found if one.name == run.queue), None)
 
 
 def _no_turn(run: Run, turn: int | None) -> NoReturn:

@@ -26,6 +26,7 @@ from fencepost.cli import (
     exits,
     looking,
     many,
+    queueing,
     reporting,
     restoring,
     scheduling,
@@ -85,6 +86,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     containing.contain,
     containing.release,
     containing.contained,
+    queueing.queue,
     scheduling.schedules,
     scheduling.pause_schedule,
     scheduling.unpause_schedule,
@@ -99,7 +101,10 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
 )
 """The commands in the order of `--help`, under their functions' names, with hyphens."""
 
-BELOW: dict[Callable[..., Exit], tuple[Callable[..., Exit], ...]] = {auditing.audit: (auditing.verify, auditing.anchor)}
+BELOW: dict[Callable[..., Exit], tuple[Callable[..., Exit], ...]] = {
+    auditing.audit: (auditing.verify, auditing.anchor),
+    queueing.queue: (queueing.pause, queueing.resume),
+}
 """The commands that stand below another one."""
 
 

@@ -22,6 +22,7 @@ from fencepost.cli.cancelled import cancellation
 from fencepost.cli.printable import compact, instant
 from fencepost.core.approval import digest_waited_for
 from fencepost.core.containment import Containment
+from fencepost.core.queue import Standing
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, StepState, label
 from fencepost.runtime.applicable import verbs_for
@@ -86,12 +87,13 @@ def story(
     family: Family | None = None,
     ahead: tuple[str, str] | None = None,
     contained: Sequence[Containment] = (),
+    queue: Standing | None = None,
     redact: bool = False,
 ) -> Document:
     """The document of one run. With `redact`, requests, results, evidence and signals' values are left out.
 
     `ahead` is the id and state of the run that stands before it in the line of its resource, `contained` what is
-    contained now.
+    contained now, `queue` how its queue stands.
     """
     told = Told({lease.id: lease for lease in leases}, redact)
     family = family or Family(None, history.children)
@@ -100,7 +102,7 @@ def story(
     steps += [(one.reserved_at, one.position, _operation(one, told)) for one in history.operations]
     return {
         "run": _run(history, told, family),
-        "waits_for": waits_for(history, ahead, contained),
+        "waits_for": waits_for(history, ahead, contained, queue),
         "verbs": verbs_for(history),
         "children": [_child(child) for child in family.children],
         "cancellation": cancellation(history, told),
@@ -147,6 +149,9 @@ def _run(history: History, told: Told, family: Family) -> Document:
         "workflow_version": run.workflow_version,
         "on_behalf_of": run.principal,
         "resource": run.resource,
+        "queue": run.queue,
+        "queue_key": run.queue_key,
+        "priority": run.priority,
         "state": run.state.value,
         "label": label(run.state),
         "generation": run.generation,
@@ -334,7 +339,10 @@ def held_at(history: History) -> str | None:
 
 
 def waits_for(
-    history: History, ahead: tuple[str, str] | None = None, contained: Sequence[Containment] = ()
+    history: History,
+    ahead: tuple[str, str] | None = None,
+    contained: Sequence[Containment] = (),
+    queue: Standing | None = None,
 ) -> list[str]:
     """What has to happen before the run goes on, in words; empty for one that has ended."""
     run = history.run
@@ -344,9 +352,14 @@ def waits_for(
     found += kept_back(run, contained)
     found += awaited(history)
     if ahead is not None and run.state is RunState.READY:
+        if ahead[1] == RunState.TERMINATED:
+            why = "was ended by hand while an operation of it is unknown, which keeps"
+            return [f"somebody to settle run {ahead[0]!r}: it {why} the line of {run.resource!r}"]
         return [f"the end of run {ahead[0]!r}, which is {ahead[1]} and comes first for {run.resource!r}"]
     owned = run.lease is not None
     if not owned and run.state is not RunState.HELD and run.wake_at is not None:
+        turn = None if queue is None else queue.why_not(is_fresh=run.state is RunState.READY)
+        found += [f"its turn: {turn}"] if turn is not None else []
         found.append(f"a worker, from {instant(run.wake_at)} on")
     return found
 

@@ -288,6 +288,10 @@ class Run:
     """How often it has continued as a new turn: each turn has a row, and a history, of its own."""
     behind: str | None = None
     """The marks of what is contained and keeps it from going on; see `core.containment`."""
+    queue: str | None = None
+    """The queue whose limits its claims keep; see `core.queue`."""
+    queue_key: str | None = None
+    priority: int = 0
 
 
 @dataclass(slots=True)

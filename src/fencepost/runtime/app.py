@@ -27,6 +27,7 @@ from fencepost.core.errors import (
 from fencepost.core.guarantee import Blank, blanks
 from fencepost.core.identity import check_name, check_run_id
 from fencepost.core.permissions import Permissions
+from fencepost.core.queue import Queue
 from fencepost.core.records import History, Run, Signal
 from fencepost.core.states import RunState
 from fencepost.effects.declare import Effect, Step
@@ -41,9 +42,10 @@ from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
 from fencepost.runtime.operators import Operators
 from fencepost.runtime.portal import Blocking
+from fencepost.runtime.queues import Queues
 from fencepost.runtime.schedule import Schedule
 from fencepost.runtime.schedules import Schedules
-from fencepost.runtime.starting import Starts, begun_by
+from fencepost.runtime.starting import ANYWHERE, Placed, Starts, begun_by
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.api import NewRun, RunFilter
@@ -67,6 +69,7 @@ class App(Operators, Callbacks):
         url: of the ledger: `sqlite:///file.db`, a path, or `postgresql://host/database`.
         workflows: those that this process can start and work on.
         schedules: what this process's workers start at which times; `app.schedules` shows and changes what there is.
+        queues: under whose limits runs are started with `queue=`; `app.queues` shows, pauses and resumes them.
         targets: the outside systems by the name under which effects declare them.
         model: the endpoint of model steps; from the environment, or local rules, if not given.
         namespace: keeps runs, keys and operators of several users of one ledger apart.
@@ -88,6 +91,7 @@ class App(Operators, Callbacks):
         *,
         workflows: Iterable[Workflow[..., Any]],
         schedules: Iterable[Schedule] = (),
+        queues: Iterable[Queue] = (),
         targets: Mapping[str, Target] | None = None,
         model: Source | None = None,
         namespace: str = "default",
@@ -115,6 +119,7 @@ class App(Operators, Callbacks):
         for declared in workflows:
             self.register(declared)
         self.schedules = Schedules(self, schedules)
+        self.queues = Queues(self, queues)
         secrets = checked(callback_secret or os.environ.get(SECRET_VARIABLE) or ())
         self.outside = Outside(dict(targets or {}), configured(model, os.environ), options or DoorOptions(), secrets)
         self._lease_length = microseconds(lease, what="lease")
@@ -195,6 +200,7 @@ class App(Operators, Callbacks):
             executor=ThreadPoolExecutor(THREADS_MAX, "fencepost-step"),
             workflows=self.workflows,
             schedules=self.schedules.declared,
+            queues=self.queues,
             watchers=self._watchers,
             lives_are_brief=self.lives_are_brief,
         )
@@ -249,6 +255,11 @@ class App(Operators, Callbacks):
         id: str,
         on_behalf_of: str | None = None,
         connection: Any = None,
+        queue: str | None = None,
+        queue_key: str | None = None,
+        priority: int = 0,
+        delay: str | timedelta | None = None,
+        dedup: str | None = None,
         **kwargs: Any,
     ) -> Handle[R]:
         """Start a run, or find the one that this id and input have started already.
@@ -263,6 +274,11 @@ class App(Operators, Callbacks):
             on_behalf_of: the principal for whom the run acts.
             connection: of sqlite3, psycopg or SQLAlchemy, to the ledger's own database: the run is started in its
                 transaction, and is there for the workers once you commit.
+            queue: one of this app's queues, under whose limits it is worked on; the workflow's own if not given.
+            queue_key: what the queue's `per_key` limit counts together.
+            priority: of those due in the queue, the highest comes first.
+            delay: it does not begin before this time is over.
+            dedup: while a run with this id has not ended in the queue, it is returned in place of a new one.
 
         Raises:
             RunInputMismatch: a run with this id has another input, workflow or principal.
@@ -270,11 +286,21 @@ class App(Operators, Callbacks):
             ValueRefused: the input cannot be stored and read back.
             StoreBusy: another process keeps the ledger's write lock for longer than the app's patience.
         """
-        return await self.begin(workflow, args, kwargs, id=id, on_behalf_of=on_behalf_of, connection=connection)
+        queue = queue if queue is not None else workflow.queue
+        self.queues.check(queue, queue_key=queue_key, priority=priority, dedup=dedup)
+        if queue is not None:
+            await asyncio.to_thread(self.queues.write)
+        placed = ANYWHERE
+        if queue is not None or delay is not None:
+            later = 0 if delay is None else microseconds(delay, what="delay")
+            placed = Placed(queue, queue_key, priority, dedup, later)
+        return await self.begin(
+            workflow, args, kwargs, id=id, on_behalf_of=on_behalf_of, connection=connection, placed=placed
+        )
 
     async def begin(
         self, workflow: Workflow[..., R], args: tuple[Any, ...], kwargs: dict[str, Any], *, id: str,
-        on_behalf_of: str | None, connection: Any = None, resource: str | None = None,
+        on_behalf_of: str | None, connection: Any = None, resource: str | None = None, placed: Placed = ANYWHERE,
     ) -> Handle[R]:  # fmt: skip
         """`start`; a run that names a `resource` does not begin before every earlier one of it has ended."""
         if not isinstance(workflow, Workflow):
@@ -282,14 +308,14 @@ class App(Operators, Callbacks):
         if self.workflows.get((workflow.name, workflow.version)) is not workflow:
             raise Misuse(f"{workflow!r} is not one of this app's workflows", hint="pass it to App(workflows=[...])")
         text, fingerprint = workflow.encode(args, kwargs)
-        is_claimed = connection is not None or resource is not None
+        is_claimed = connection is not None or resource is not None or placed is not ANYWHERE
         worker = None if is_claimed else next((one for one in self._workers if one.has_room()), None)
         store = self.host.store
         now = store.now()
         lease = self.host.lease.id if worker is not None else None
         new = NewRun(
             self.namespace, check_run_id(id), workflow.name, workflow.version, on_behalf_of, text, fingerprint,
-            begun_by(self.host.overdue), lease, now, now, resource,
+            begun_by(self.host.overdue), lease, now + placed.delay, now, resource, None, *placed[:4],
         )  # fmt: skip
         if connection is not None:
             run = await self._starts.join(store, new, connection)

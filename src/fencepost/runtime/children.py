@@ -114,7 +114,7 @@ async def start(execution: Execution, ask: ChildAsk) -> Any:
     moves.append(
         StartChild(
             run.no, run.generation, call.id, workflow.name, workflow.version, call.input, call.input_fingerprint,
-            None if call.detached else ask.position, now,
+            None if call.detached else ask.position, now, workflow.queue,
         )
     )  # fmt: skip
     if call.detached:

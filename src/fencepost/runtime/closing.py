@@ -39,7 +39,9 @@ async def close(execution: Execution) -> None:
     goes_on = move.ended_at is None or move.to == RunState.CONTINUED
     execution.positions.refuse_unwanted(execution.host.store.now(), ended=not goes_on)
     moves = [*execution.positions.flush(), *execution.with_hold, move, *execution.next_turn]
-    answer = await execution.record(moves, [], wakes=None if goes_on else _waits_for(execution.history.run))
+    answer = await execution.record(
+        moves, [], gives_up=True, wakes=None if goes_on else _waits_for(execution.history.run)
+    )
     if answer is Answer.MOVED:
         _leave(execution.history.run, move)
 

@@ -8,6 +8,7 @@ ledger and starts nothing. What is started is decided in `core.schedule`, the co
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from fencepost.store.api import NewRun
 
 if TYPE_CHECKING:
     from fencepost.runtime.host import Host
+    from fencepost.runtime.workflow import Workflow
 
 REDECLARE = "redeclare schedule"
 
@@ -120,7 +122,9 @@ class Firings:
 
     def _fire(self, plan: Plan, now: int) -> None:
         firing = fire(plan, now, timetable(*plan.definition.times).after)
-        started = self._host.store.fire_schedule(firing, [new_run(plan, instant, now) for instant in firing.starts])
+        started = self._host.store.fire_schedule(
+            firing, [new_run(plan, instant, now, queue_of(self._host.workflows, plan)) for instant in firing.starts]
+        )
         if started is None:
             return
         for run, is_new in started:
@@ -156,7 +160,13 @@ def said_of(plan: Plan | None, start: NewRun | None = None) -> str:
     return canonical(said)
 
 
-def new_run(plan: Plan, instant: int, now: int) -> NewRun:
+def queue_of(workflows: Mapping[tuple[str, int], Workflow[..., Any]], plan: Plan) -> str | None:
+    """The queue that the code of a schedule's workflow names, where this process has that code."""
+    known = workflows.get((plan.definition.workflow, plan.definition.workflow_version))
+    return None if known is None else known.queue
+
+
+def new_run(plan: Plan, instant: int, now: int, queue: str | None = None) -> NewRun:
     """The run that stands for an instant of a schedule; whoever carries its workflow claims it."""
     definition = plan.definition
     return NewRun(
@@ -171,6 +181,7 @@ def new_run(plan: Plan, instant: int, now: int) -> NewRun:
         None,
         now,
         now,
+        queue=queue,
     )
 
 

@@ -28,13 +28,15 @@ PROBE_FOR = 2 * MINUTE
 class Containments:
     """What is contained in a namespace, as far as this process knows. From any thread."""
 
-    __slots__ = ("_look_at", "_marks", "_namespace", "_store")
+    __slots__ = ("_look_at", "_marks", "_namespace", "_store", "has_queues")
 
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
         self._marks: tuple[str, ...] = ()
         self._look_at = 0
+        self.has_queues = False
+        """Whether the namespace has queues, as far as this process knows."""
 
     def may_stop(self, toward: str) -> bool:
         """Whether one of these marks is contained, for all that is known here."""
@@ -75,3 +77,4 @@ class Containments:
                 self._store.let_through(one, now + PROBE_FOR, now)
         self._look_at = max(self._look_at, boot_now() + SECOND)  # where nobody waits, nobody was let through
         self._store.wake_forgotten(self._namespace)
+        self.has_queues = bool(self._store.queues(self._namespace))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fencepost.effects.call import Attempting
     from fencepost.runtime.execution import Execution
     from fencepost.runtime.lease import LeaseHolder
+    from fencepost.runtime.queues import Queues
     from fencepost.runtime.schedule import Schedule
     from fencepost.runtime.workflow import Workflow
 
@@ -56,6 +57,7 @@ class Host:
     executor: Executor
     workflows: Mapping[tuple[str, int], Workflow[..., Any]]
     schedules: Mapping[str, Schedule] = field(default_factory=dict)
+    queues: Queues | None = None
     overdue: Overdue = field(default_factory=Overdue)
     errands: Errands = field(default_factory=Errands)
     draw: Callable[[], float] = random.random
@@ -88,6 +90,8 @@ class Host:
     def take_lease(self, lease: LeaseHolder) -> None:
         """Begin a life under this lease, and learn whether the ledger has forgotten something."""
         lease.carries = self.carried
+        if self.queues is not None:
+            self.queues.write()
         lease.take()
         self.lease = lease
         self.lost_time = self.open_epoch()
@@ -95,6 +99,11 @@ class Host:
     def carried(self) -> str:
         """The workflows that this process knows, for everybody to see beside its lease."""
         return canonical([[self.namespace, name, version] for name, version in sorted(self.workflows)])
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether runs of queues are looked for too: this process declares some, or has heard of others."""
+        return self.containments.has_queues or bool(self.queues is not None and self.queues.declared)
 
     def open_epoch(self) -> Epoch | None:
         """The epoch whose lost time a person has not closed, read from the ledger."""

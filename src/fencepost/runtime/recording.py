@@ -46,12 +46,14 @@ class Recording:
         self._history = completions(history)
         self.driver = driver_of(workflow, history, len(self._history))
 
-    async def record(self, moves: list[Move], observations: list[Observe], *, wakes: int | None = None) -> Answer:
+    async def record(
+        self, moves: list[Move], observations: list[Observe], *, gives_up: bool = False, wakes: int | None = None
+    ) -> Answer:
         """Commit everything that waits with these moves; a refused group makes this copy of the run worthless."""
         if self.refused is not None:
             return self.keep(moves, observations)
         group = self._group(moves, observations)
-        group.wakes = wakes
+        group.wakes, group.frees_slot = wakes, gives_up and self.history.run.queue is not None
         try:
             answer = await self.host.journal.submit(group)
         except StoreUnavailable:

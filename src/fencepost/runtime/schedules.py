@@ -15,7 +15,7 @@ from fencepost.core.duration import SECOND
 from fencepost.core.errors import DeclarationError, Misuse, VerbRefused
 from fencepost.core.records import Audit
 from fencepost.core.schedule import Overlap, Plan, unpaused
-from fencepost.runtime.firing import about, new_run, said_of, timetable
+from fencepost.runtime.firing import about, new_run, queue_of, said_of, timetable
 from fencepost.runtime.permits import require, require_a_word
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.schedule import Schedule
@@ -119,7 +119,7 @@ def fire(app: App, name: str, *, by: str, reason: str, version: int | None = Non
         return replace(plan, last_at=now // SECOND * SECOND, changed_at=now)
 
     def started(plan: Plan, now: int) -> NewRun:
-        return new_run(plan, now, now)
+        return new_run(plan, now, now, queue_of(app.workflows, plan))
 
     return _kept(_perform(app, name, "fire schedule", changed, started, by=by, reason=reason, version=version))
 

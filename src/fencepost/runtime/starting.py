@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import FencepostError, RunInputMismatch, StoreBusy
@@ -30,6 +30,19 @@ _GIVEN_AT_THE_START = {
     "resource": "resource",
 }
 """Columns of a run in which a second start must agree with the first, and what people call them."""
+
+
+class Placed(NamedTuple):
+    """Where a new run waits for its turn: in which queue, and for how many microseconds in any case."""
+
+    queue: str | None = None
+    queue_key: str | None = None
+    priority: int = 0
+    dedup: str | None = None
+    delay: int = 0
+
+
+ANYWHERE = Placed()
 
 
 class Starts:

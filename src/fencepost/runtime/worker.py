@@ -238,7 +238,7 @@ class Worker:
         self._firings.fire_due()
         claimed = store.claim(
             self.host.lease.id, kinds, namespace=self.host.namespace, now=store.now(), margin=self._margin,
-            limit=room, suspects=0 if self._suspects else 1, asks=not store.is_remote,
+            limit=room, suspects=0 if self._suspects else 1, asks=not store.is_remote, queues=self.host.has_queues,
         )  # fmt: skip
         histories: list[History] = []
         if store.is_remote:
@@ -257,7 +257,7 @@ class Worker:
     async def _next_wake(self, kinds: list[tuple[str, int]]) -> int | None:
         return await self._ask(
             self.host.store.next_wake, kinds, namespace=self.host.namespace, margin=self._margin,
-            schedules=self._firings.names,
+            schedules=self._firings.names, queues=self.host.has_queues,
         )  # fmt: skip
 
     async def _ask(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -407,7 +407,7 @@ class Worker:
             self.host.watchers.run_left(run.no, left)
             self._runs_have_ended = True
             makes_room = was_full or self._firings.wait_for_runs
-            is_looked_for = left is not None and (left.resource is not None or left.parent is not None)
+            is_looked_for = left is not None and {left.resource, left.parent, left.queue} != {None}
             if makes_room or left is None or left.state not in FINAL_RUN_STATES or is_looked_for:
                 self._woken.set()  # the last: the next in its line may begin, or its parent go on
 

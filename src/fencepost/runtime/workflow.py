@@ -36,8 +36,12 @@ class Workflow(Generic[P, R_co]):
     on_failure: OnFailure = "stand"
     """What becomes of a run's effects when its code raises."""
 
+    queue: str | None = None
+    """The queue of its runs, if they are not started in another."""
+
     def __init__(
-        self, function: Callable[..., Any], *, name: str | None, version: int, on_failure: OnFailure = "stand"
+        self, function: Callable[..., Any], *, name: str | None, version: int, on_failure: OnFailure = "stand",
+        queue: str | None = None,
     ) -> None:
         if not inspect.iscoroutinefunction(function):
             raise DeclarationError(
@@ -50,6 +54,7 @@ class Workflow(Generic[P, R_co]):
         self.name = check_name(name or function.__name__, what="workflow name")
         self.version = version
         self.on_failure = on_failure
+        self.queue = queue
         self.arguments = ArgumentsDoor(function)
         check_run(function, Run)
         self.results: Door = result_door(function)
@@ -88,18 +93,23 @@ class Workflow(Generic[P, R_co]):
 class WorkflowDecorator:
     """Turns an async function into a workflow."""
 
-    def __init__(self, name: str | None, version: int, on_failure: OnFailure) -> None:
+    def __init__(self, name: str | None, version: int, on_failure: OnFailure, queue: str | None) -> None:
         self._name = name
         self._version = version
         self._on_failure: OnFailure = on_failure
+        self._queue = queue
 
     def __call__(self, function: Callable[Concatenate[Run, P], Awaitable[R_co]], /) -> Workflow[P, R_co]:
         """The workflow of this function."""
-        return Workflow(function, name=self._name, version=self._version, on_failure=self._on_failure)
+        return Workflow(
+            function, name=self._name, version=self._version, on_failure=self._on_failure, queue=self._queue
+        )
 
 
 @in_parentheses
-def workflow(*, version: int = 1, name: str | None = None, on_failure: OnFailure = "stand") -> WorkflowDecorator:
+def workflow(
+    *, version: int = 1, name: str | None = None, on_failure: OnFailure = "stand", queue: str | None = None
+) -> WorkflowDecorator:
     """Declare a workflow: `@workflow(version=1)` over `async def name(run: Run, ...) -> R`.
 
     Args:
@@ -107,6 +117,7 @@ def workflow(*, version: int = 1, name: str | None = None, on_failure: OnFailure
         name: of the workflow, if not the function's.
         on_failure: what becomes of a run's effects when its own code raises. "stand": nothing, until somebody decides;
             "compensate": they are compensated, as `run.compensate` would do it, and the run ends with its error.
+        queue: under whose limits its runs are worked on, children and scheduled ones too, unless started in another.
 
     Raises:
         DeclarationError: for a function that is not async, lacks annotations, or whose steps share a name.
@@ -115,7 +126,7 @@ def workflow(*, version: int = 1, name: str | None = None, on_failure: OnFailure
         raise DeclarationError(
             f"on_failure={on_failure!r} of a workflow is not known", hint='write "stand" or "compensate"'
         )
-    return WorkflowDecorator(name, version, on_failure)
+    return WorkflowDecorator(name, version, on_failure, queue)
 
 
 # -- which steps a workflow refers to -------------------------------------------------------------------------------

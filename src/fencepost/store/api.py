@@ -16,6 +16,7 @@ from fencepost.core.containment import Containment
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
 from fencepost.core.proposals import Proposal
+from fencepost.core.queue import Queue, Standing
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.schedule import Firing, Plan
 from fencepost.store.changes import Changes
@@ -59,12 +60,15 @@ class Group:
     audits: Sequence[Audit] = ()
     wakes: int | None = None
     """The number of the parent that this group wakes by ending its run: locked along, and told of."""
+    frees_slot: bool = False
+    """Whether it gives up a run of a queue, for which another one may go on: told of."""
 
 
 class NewRun(NamedTuple):
     """A run to be started; with `lease` it is owned and `running` from its first row on.
 
-    With a `resource` it keeps its place in line: it is not claimed before every earlier one of it has ended.
+    With a `resource` it keeps its place in line: it is not claimed before every earlier one of it has ended. With a
+    `queue` it is claimed under the limits of that; of several there with one `dedup` one counts until it has ended.
     """
 
     namespace: str
@@ -80,6 +84,10 @@ class NewRun(NamedTuple):
     at: int
     resource: str | None = None
     parent_step: str | None = None
+    queue: str | None = None
+    queue_key: str | None = None
+    priority: int = 0
+    dedup: str | None = None
 
 
 class Started(NamedTuple):
@@ -217,7 +225,7 @@ class Store(Protocol):
 
     def claim(
         self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
-        suspects: int | None = None, asks: bool = True,
+        suspects: int | None = None, asks: bool = True, queues: bool = False,
     ) -> list[Run]:  # fmt: skip
         """Take due runs: expire overdue leases, raise generations, turn what was in flight into unknown; one commit.
 
@@ -225,12 +233,14 @@ class Store(Protocol):
         is expired or ended. A lease is overdue when `expires_at + margin <= now`, with the larger of its own margin and
         the claimer's. At most so many of them are `suspects` (`core.poison`). It `asks` first whether anything is due,
         so that whoever has nothing to do queues for no lock; not after somebody has said so. Raises `LeaseLost` when
-        the claimer's own lease is over, in the commit that found it overdue if it was.
+        the claimer's own lease is over, in the commit that found it overdue if it was. Runs of queues are claimed with
+        `queues`, under their limits.
         """
 
     def next_wake(
-        self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int, schedules: Sequence[str] = ()
-    ) -> int | None:
+        self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int, schedules: Sequence[str] = (),
+        queues: bool = False,
+    ) -> int | None:  # fmt: skip
         """When the earliest unowned run, lease that owns such runs, or schedule of these names falls due.
 
         Past if it has; None: never. A schedule that waits for a run is due when that run ends.
@@ -263,6 +273,18 @@ class Store(Protocol):
         `change` may raise; then nothing is changed. None: it has removed the schedule. Raises `Misuse` if there is
         none.
         """
+
+    def declare_queues(self, namespace: str, declared: Sequence[Queue]) -> None:
+        """Write the limits of queues; whoever declares last is right."""
+
+    def queues(self, namespace: str) -> list[Standing]:
+        """Every queue of a namespace, by name."""
+
+    def queue_lengths(self, namespace: str) -> dict[str, tuple[int, int]]:
+        """Of each queue how many runs are due and not in work, and how many wait for something else."""
+
+    def pause_queue(self, namespace: str, name: str, *, actor: str | None, audit: Audit) -> bool:
+        """Pause a queue in somebody's name, or let it go on (None), with the audit row; False: it is so already."""
 
     def contained(self, namespace: str) -> list[Containment]:
         """Everything that is contained in a namespace, the oldest first."""

@@ -20,7 +20,7 @@ from fencepost.store.statements import Work
 
 TABLES = (
     "epoch", "lease", "run", "schedule", "schedule_carrier", "step", "operation", "attempt", "token", "observation",
-    "signal", "audit", "permission", "proposal", "containment",
+    "signal", "audit", "permission", "proposal", "containment", "queue",
 )  # fmt: skip
 """In this order: each refers to those before it."""
 

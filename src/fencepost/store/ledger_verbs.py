@@ -10,9 +10,12 @@ from fencepost.store.ends import EndVerbs
 from fencepost.store.jobs import JobVerbs
 from fencepost.store.measuring import MeasuringVerbs
 from fencepost.store.people import PeopleVerbs
+from fencepost.store.queues import QueueVerbs
 from fencepost.store.schedules import ScheduleVerbs
 from fencepost.store.signals import SignalVerbs
 
 
-class LedgerVerbs(SignalVerbs, ScheduleVerbs, PeopleVerbs, MeasuringVerbs, JobVerbs, EndVerbs, ContainmentVerbs):
+class LedgerVerbs(
+    SignalVerbs, ScheduleVerbs, QueueVerbs, ContainmentVerbs, JobVerbs, EndVerbs, PeopleVerbs, MeasuringVerbs
+):
     """The verbs that are written once, over named statements."""

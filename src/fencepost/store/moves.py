@@ -289,6 +289,7 @@ class StartChild(NamedTuple):
     fingerprint: str
     parent_step: str | None
     at: int
+    queue: str | None = None
 
 
 class NextTurn(NamedTuple):

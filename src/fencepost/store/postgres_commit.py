@@ -389,7 +389,7 @@ class Prepared:
             self._commits.take_back(connection)
         for row, new in zip(found, self._batch.starts, strict=True):
             run = rows.run(row)
-            is_new = (run.version, run.created_at, run.lease) == (0, new.at, new.lease)
+            is_new = (run.id, run.version, run.created_at, run.lease) == (new.id, 0, new.at, new.lease)
             answers.append(Started(run, is_new))
         return answers
 
@@ -404,7 +404,7 @@ class Prepared:
 def _frees_a_run(entry: Group | NewRun) -> bool:
     if isinstance(entry, NewRun):
         return entry.lease is None
-    if entry.wakes is not None:
+    if entry.wakes is not None or entry.frees_slot:
         return True
     return any(
         (isinstance(move, MoveRun) and move.to == RunState.READY) or isinstance(move, (StartChild, NextTurn))

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
+from itertools import zip_longest
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fencepost.core.epoch import Epoch
@@ -96,6 +97,14 @@ class Verbs(ABC):
     def _observe(self, work: Work, observations: Sequence[Observe]) -> None:
         """Append observations."""
 
+    @abstractmethod
+    def _due_in_queues(self, work: Work, wanted: dict[str, str], now: int, limit: int) -> list[Row]:
+        """The runs of queues that may be claimed now, as rows of `due_runs`."""
+
+    @abstractmethod
+    def _next_in_queues(self, reading: Statements, namespace: str, workflows: Sequence[tuple[str, int]]) -> list[int]:
+        """When the next run of each queue falls due, of those of which any does."""
+
     # -- leases ---------------------------------------------------------------------------------------------------
 
     @whole
@@ -174,6 +183,8 @@ class Verbs(ABC):
         if is_new and new.lease is None:
             work.announce()
         found = work.execute("find_run", namespace=new.namespace, id=new.id)
+        if not found:  # its queue has one that stands for the same
+            found = work.execute("find_duplicate", namespace=new.namespace, queue=new.queue, dedup=new.dedup)
         return Started(rows.run(found[0]), is_new)
 
     @property
@@ -243,11 +254,11 @@ class Verbs(ABC):
     @whole
     def claim(
         self, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int, margin: int, limit: int,
-        suspects: int | None = None, asks: bool = True,
+        suspects: int | None = None, asks: bool = True, queues: bool = False,
     ) -> list[Run]:  # fmt: skip
         """See `Store.claim`. Raises `LeaseLost` when the claimer's own lease is over."""
         if asks:
-            due = self.next_wake(workflows, namespace=namespace, margin=margin)
+            due = self.next_wake(workflows, namespace=namespace, margin=margin, queues=queues)
             if due is None or due > now:
                 return []
         wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
@@ -263,7 +274,10 @@ class Verbs(ABC):
             if expired:
                 work.passing(["lease:live:expire"])
             if live:
-                taken = [*fitting(found, suspects), *unowned][:limit]
+                queued = self._due_in_queues(work, wanted, now, limit) if queues else []
+                # By turns: neither those of queues nor the others keep the rest from coming.
+                turns = (one for both in zip_longest(unowned, queued) for one in both if one is not None)
+                taken = [*fitting(found, suspects), *turns][:limit]
                 if not taken and not expired:
                     work.was_in_vain()
                 return self._claim_all(work, lease, taken, now) if taken else []
@@ -291,8 +305,9 @@ class Verbs(ABC):
 
     @whole
     def next_wake(
-        self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int, schedules: Sequence[str] = ()
-    ) -> int | None:
+        self, workflows: Sequence[tuple[str, int]], *, namespace: str, margin: int, schedules: Sequence[str] = (),
+        queues: bool = False,
+    ) -> int | None:  # fmt: skip
         """See `Store.next_wake`."""
         wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
         asked: list[Wanted] = [("next_due_run", wanted), ("next_due_lease", {"margin": margin, **wanted})]
@@ -300,7 +315,8 @@ class Verbs(ABC):
             asked.append(("next_due_schedule", {"namespace": namespace, "names": json.dumps(schedules)}))
         with self._reading() as reading:
             found = reading.execute_all(asked)
-        return min((due for ((due,),) in found if due is not None), default=None)
+            queued = self._next_in_queues(reading, namespace, workflows) if queues else []
+        return min((*(due for ((due,),) in found if due is not None), *queued), default=None)
 
     @whole
     def load(self, run: int) -> History:

@@ -90,6 +90,15 @@ WITH pasted AS (
 )
 SELECT count(*) FROM pasted;
 
+-- name: paste_queue
+-- Insert queues as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.queue
+    SELECT * FROM json_populate_recordset(NULL::fencepost.queue, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
 -- name: paste_observation
 -- Insert observations as they are; how many.
 WITH pasted AS (
@@ -182,4 +191,4 @@ SELECT
     (SELECT count(*) FROM fencepost.token), (SELECT count(*) FROM fencepost.observation),
     (SELECT count(*) FROM fencepost.signal), (SELECT count(*) FROM fencepost.audit),
     (SELECT count(*) FROM fencepost.permission), (SELECT count(*) FROM fencepost.proposal),
-    (SELECT count(*) FROM fencepost.containment);
+    (SELECT count(*) FROM fencepost.containment), (SELECT count(*) FROM fencepost.queue);

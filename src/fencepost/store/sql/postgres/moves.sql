@@ -347,18 +347,18 @@ SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;
 WITH changed AS (
     INSERT INTO fencepost.run (
         namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, wake_at,
-        parent, parent_step, created_at, changed_at
+        parent, parent_step, created_at, changed_at, queue
     )
     SELECT
         (SELECT namespace FROM fencepost.run WHERE no = move.run), id, workflow, workflow_version,
         (SELECT principal FROM fencepost.run WHERE no = move.run), input, fingerprint, 'ready',
-        coalesce((SELECT max(number) * 1048576 FROM fencepost.epoch), 0), 0, at, run, parent_step, at, at
+        coalesce((SELECT max(number) * 1048576 FROM fencepost.epoch), 0), 0, at, run, parent_step, at, at, queue
     FROM unnest(
         :run::bigint[], :generation::bigint[], :id::text[], :workflow::text[], :workflow_version::bigint[],
-        :input::text[], :fingerprint::text[], :parent_step::text[], :at::bigint[]
+        :input::text[], :fingerprint::text[], :parent_step::text[], :at::bigint[], :queue::text[]
     ) WITH ORDINALITY AS move (
         run, generation, id, workflow, workflow_version,
-        input, fingerprint, parent_step, at, place
+        input, fingerprint, parent_step, at, queue, place
     )
     WHERE (SELECT generation FROM fencepost.run WHERE no = move.run) = move.generation
     ORDER BY place
@@ -371,12 +371,12 @@ SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;
 WITH changed AS (
     INSERT INTO fencepost.run (
         namespace, id, turn, workflow, workflow_version, principal, input, fingerprint, state, generation, version,
-        lease, wake_at, parent, parent_step, created_at, changed_at
+        lease, wake_at, parent, parent_step, created_at, changed_at, queue, queue_key, priority, dedup, began_at
     )
     SELECT run.namespace, run.id, run.turn + 1, run.workflow, run.workflow_version, run.principal, move.input,
         run.fingerprint, CASE WHEN move.lease IS NULL THEN 'ready' ELSE 'running' END, run.generation + 1,
         run.version + 1, move.lease, CASE WHEN move.lease IS NULL THEN move.at END, run.parent, run.parent_step,
-        move.at, move.at
+        move.at, move.at, run.queue, run.queue_key, run.priority, run.dedup, run.began_at
     FROM unnest(
         :run::bigint[], :generation::bigint[], :input::text[], :lease::text[], :at::bigint[]
     ) AS move (run, generation, input, lease, at)

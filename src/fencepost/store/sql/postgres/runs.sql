@@ -1,48 +1,53 @@
 -- Runs: started, claimed, loaded, listed. `:workflows` is a JSON list of [name, version].
 
 -- name: start_run
--- Insert runs unless their ids exist; the numbers of those that are new. Looking first spends no number on the others.
+-- Insert runs unless their ids exist, or others stand for the same in their queues; the numbers of those that are new. Looking first spends no number on the others.
 INSERT INTO fencepost.run (
     namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
-    wake_at, parent, parent_step, created_at, changed_at, resource
+    wake_at, parent, parent_step, created_at, changed_at, resource, queue, queue_key, priority, dedup
 )
 SELECT
     new.namespace, new.id, workflow, workflow_version, principal, input, fingerprint,
     CASE WHEN lease IS NULL THEN 'ready' ELSE 'running' END,
     coalesce((SELECT max(number) * 1048576 FROM fencepost.epoch), 0) + (lease IS NOT NULL)::int, 0, lease,
-    CASE WHEN lease IS NULL THEN wake_at END, parent, parent_step, at, at, resource
+    CASE WHEN lease IS NULL THEN wake_at END, parent, parent_step, at, at, resource,
+    queue, queue_key, priority, dedup
 FROM unnest(
     :namespace::text[], :id::text[], :workflow::text[], :workflow_version::bigint[], :principal::text[],
     :input::text[], :fingerprint::text[], :parent::bigint[], :lease::text[], :wake_at::bigint[], :at::bigint[],
-    :resource::text[], :parent_step::text[]
+    :resource::text[], :parent_step::text[], :queue::text[], :queue_key::text[], :priority::bigint[],
+    :dedup::text[]
 ) WITH ORDINALITY AS new (
     namespace, id, workflow, workflow_version, principal, input, fingerprint, parent, lease, wake_at, at,
-    resource, parent_step, place
+    resource, parent_step, queue, queue_key, priority, dedup, place
 )
 WHERE NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.namespace = new.namespace AND run.id = new.id)
 ORDER BY place
-ON CONFLICT (namespace, id, turn) DO NOTHING
+ON CONFLICT DO NOTHING
 RETURNING no;
 
 -- name: find_run
 -- The run with this id: its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM fencepost.run WHERE namespace = :namespace AND id = :id ORDER BY turn DESC LIMIT 1;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM fencepost.run WHERE no = :run;
 
 -- name: list_runs
 -- A page of runs in any state, newest first; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM fencepost.run
 WHERE namespace = :namespace AND no < :after AND state <> 'continued'
 AND (:workflow::text IS NULL OR workflow = :workflow)
@@ -53,7 +58,8 @@ ORDER BY no DESC LIMIT :limit;
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM fencepost.run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow::text IS NULL OR workflow = :workflow)
@@ -64,14 +70,16 @@ ORDER BY no DESC LIMIT :limit;
 -- The runs that a run has started, in that order; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM fencepost.run WHERE parent = :run AND state <> 'continued' ORDER BY no;
 
 -- name: find_turn
 -- An earlier turn of a run.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM fencepost.run WHERE namespace = :namespace AND id = :id AND turn = :turn;
 
 -- name: unknown_below
@@ -94,14 +102,17 @@ GROUP BY workflow, workflow_version ORDER BY workflow, workflow_version;
 -- Unowned runs whose time has come, the earliest first. One that keeps a place in line begins when it is the first;
 -- those that somebody else is claiming are left to them.
 SELECT no, generation, state, takeovers, answers FROM fencepost.run
-WHERE lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now AND namespace = :namespace
+WHERE lease IS NULL AND wake_at IS NOT NULL AND queue IS NULL AND wake_at <= :now AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
 )
 AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
     SELECT 1 FROM fencepost.run AS earlier
     WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
-    AND earlier.ended_at IS NULL AND earlier.no < run.no
+    AND (earlier.ended_at IS NULL OR earlier.state = 'terminated') AND earlier.no < run.no
+    AND (earlier.ended_at IS NULL OR EXISTS (
+        SELECT 1 FROM fencepost.operation WHERE operation.run = earlier.no AND operation.state = 'unknown'
+    ))
 ))
 ORDER BY wake_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
 
@@ -136,7 +147,11 @@ ORDER BY in_a_row LIMIT :limit FOR NO KEY UPDATE OF run SKIP LOCKED;
 -- name: ahead_of
 -- Who stands first in the line of a resource, before a run.
 SELECT id, state FROM fencepost.run
-WHERE namespace = :namespace AND resource = :resource AND resource IS NOT NULL AND ended_at IS NULL AND no < :run
+WHERE namespace = :namespace AND resource = :resource AND resource IS NOT NULL AND no < :run
+AND (ended_at IS NULL OR state = 'terminated')
+AND (ended_at IS NULL OR EXISTS (
+    SELECT 1 FROM fencepost.operation WHERE operation.run = run.no AND operation.state = 'unknown'
+))
 ORDER BY no LIMIT 1;
 
 -- name: claim_run
@@ -145,7 +160,8 @@ UPDATE fencepost.run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
     generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, woken = 0, behind = NULL,
     changed_at = :now,
-    takeovers = :takeovers, answers = :answers
+    takeovers = :takeovers, answers = :answers,
+    began_at = CASE WHEN queue IS NOT NULL THEN coalesce(began_at, :now::bigint) END
 WHERE no = :run AND generation = :generation AND state = :expected;
 
 -- name: take_over_operations
@@ -162,14 +178,17 @@ SELECT DISTINCT state FROM fencepost.operation WHERE run = :run ORDER BY state;
 -- When the earliest unowned run falls due. The first in the index: a minimum would be looked for among all of them.
 SELECT (
     SELECT wake_at FROM fencepost.run
-    WHERE lease IS NULL AND wake_at IS NOT NULL AND namespace = :namespace
+    WHERE lease IS NULL AND wake_at IS NOT NULL AND queue IS NULL AND namespace = :namespace
     AND (workflow, workflow_version) IN (
         SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
     )
     AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
         SELECT 1 FROM fencepost.run AS earlier
         WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
-        AND earlier.ended_at IS NULL AND earlier.no < run.no
+        AND (earlier.ended_at IS NULL OR earlier.state = 'terminated') AND earlier.no < run.no
+        AND (earlier.ended_at IS NULL OR EXISTS (
+            SELECT 1 FROM fencepost.operation WHERE operation.run = earlier.no AND operation.state = 'unknown'
+        ))
     ))
     ORDER BY wake_at LIMIT 1
 );

@@ -78,12 +78,25 @@ LOCK TABLE fencepost.schedule IN SHARE ROW EXCLUSIVE MODE;
 LOCK TABLE fencepost.audit IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: started_runs
--- The runs with these ids, in the order in which they are asked for.
+-- The runs with these ids, or else those that stand for the same in their queues, in the order in which they are asked
+-- for.
 SELECT no, run.namespace, run.id, workflow, workflow_version, input, fingerprint, state, generation, version,
     created_at, changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
-FROM unnest(:namespace::text[], :id::text[]) WITH ORDINALITY AS asked (namespace, id, place)
-JOIN fencepost.run ON run.namespace = asked.namespace AND run.id = asked.id AND run.state <> 'continued'
+    takeovers, resource, parent_step, turn, behind, run.queue,
+    queue_key, priority
+FROM unnest(:namespace::text[], :id::text[], :queue::text[], :dedup::text[])
+    WITH ORDINALITY AS asked (namespace, id, queue, dedup, place)
+JOIN fencepost.run ON run.no = coalesce(
+    (
+        SELECT no FROM fencepost.run AS same
+        WHERE same.namespace = asked.namespace AND same.id = asked.id AND same.state <> 'continued'
+    ),
+    (
+        SELECT max(no) FROM fencepost.run AS same
+        WHERE same.namespace = asked.namespace AND same.queue = asked.queue AND same.dedup = asked.dedup
+        AND same.dedup IS NOT NULL
+    )
+)
 ORDER BY place;
 
 -- name: lock_line

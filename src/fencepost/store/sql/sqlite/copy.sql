@@ -60,6 +60,10 @@ SELECT * FROM proposal ORDER BY no;
 -- Everything that is contained; a breaker may refer to the run that it lets through.
 SELECT * FROM containment ORDER BY mark;
 
+-- name: copy_queue
+-- Every queue with its limits.
+SELECT * FROM queue ORDER BY namespace, name;
+
 -- name: leases_in_force
 -- Worker lives that may still write: none of them has given its lease back, or let it run out.
 SELECT id, host, pid FROM lease WHERE state = 'live' AND expires_at + :margin > :now ORDER BY id;

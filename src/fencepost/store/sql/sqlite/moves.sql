@@ -187,22 +187,22 @@ WHERE no = :run AND state = :expected AND generation = :generation;
 -- Insert a run that another one has asked for, in its namespace and for its principal; anybody may claim it.
 INSERT INTO run (
     namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, wake_at,
-    parent, parent_step, created_at, changed_at
+    parent, parent_step, created_at, changed_at, queue
 ) VALUES (
     (SELECT namespace FROM run WHERE no = :run AND generation = :generation),
     :id, :workflow, :workflow_version, (SELECT principal FROM run WHERE no = :run), :input, :fingerprint, 'ready',
-    coalesce((SELECT max(number) * 1048576 FROM epoch), 0), 0, :at, :run, :parent_step, :at, :at
+    coalesce((SELECT max(number) * 1048576 FROM epoch), 0), 0, :at, :run, :parent_step, :at, :at, :queue
 );
 
 -- name: next_turn
 -- Insert the next turn of a run that continues: its row begins with nothing but the new input.
 INSERT INTO run (
     namespace, id, turn, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
-    wake_at, parent, parent_step, created_at, changed_at
+    wake_at, parent, parent_step, created_at, changed_at, queue, queue_key, priority, dedup, began_at
 )
 SELECT namespace, id, turn + 1, workflow, workflow_version, principal, :input, fingerprint,
     iif(:lease IS NULL, 'ready', 'running'), generation + 1, version + 1, :lease, iif(:lease IS NULL, :at, NULL),
-    parent, parent_step, :at, :at
+    parent, parent_step, :at, :at, queue, queue_key, priority, dedup, began_at
 FROM run WHERE no = :run AND generation = :generation AND state = 'continued';
 
 -- name: pin_run

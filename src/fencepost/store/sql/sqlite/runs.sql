@@ -1,36 +1,41 @@
 -- Runs: started, claimed, loaded, listed. `:workflows` is a JSON list of [name, version].
 
 -- name: start_run
--- Insert a run unless its id exists.
+-- Insert a run unless its id exists, or one that stands for the same in its queue.
 INSERT INTO run (
     namespace, id, workflow, workflow_version, principal, input, fingerprint, state, generation, version, lease,
-    wake_at, parent, parent_step, created_at, changed_at, resource
+    wake_at, parent, parent_step, created_at, changed_at, resource,
+    queue, queue_key, priority, dedup
 ) VALUES (
     :namespace, :id, :workflow, :workflow_version, :principal, :input, :fingerprint,
     CASE WHEN :lease IS NULL THEN 'ready' ELSE 'running' END,
     coalesce((SELECT max(number) * 1048576 FROM epoch), 0) + (:lease IS NOT NULL), 0, :lease,
-    CASE WHEN :lease IS NULL THEN :wake_at END, :parent, :parent_step, :at, :at, :resource
-) ON CONFLICT (namespace, id, turn) DO NOTHING;
+    CASE WHEN :lease IS NULL THEN :wake_at END, :parent, :parent_step, :at, :at, :resource,
+    :queue, :queue_key, :priority, :dedup
+) ON CONFLICT DO NOTHING;
 
 -- name: find_run
 -- The run with this id: its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM run WHERE namespace = :namespace AND id = :id ORDER BY turn DESC LIMIT 1;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM run WHERE no = :run;
 
 -- name: list_runs
 -- A page of runs in any state, newest first; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM run
 WHERE namespace = :namespace AND no < :after AND state <> 'continued'
 AND (:workflow IS NULL OR workflow = :workflow)
@@ -41,7 +46,8 @@ ORDER BY no DESC LIMIT :limit;
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow IS NULL OR workflow = :workflow)
@@ -52,14 +58,16 @@ ORDER BY no DESC LIMIT :limit;
 -- The runs that a run has started, in that order; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM run WHERE parent = :run AND state <> 'continued' ORDER BY no;
 
 -- name: find_turn
 -- An earlier turn of a run.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
 FROM run WHERE namespace = :namespace AND id = :id AND turn = :turn;
 
 -- name: unknown_below
@@ -81,14 +89,17 @@ GROUP BY workflow, workflow_version ORDER BY workflow, workflow_version;
 -- name: due_runs
 -- Unowned runs whose time has come, the earliest first. One that keeps a place in line begins when it is the first.
 SELECT no, generation, state, takeovers, answers FROM run
-WHERE lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now AND namespace = :namespace
+WHERE lease IS NULL AND wake_at IS NOT NULL AND queue IS NULL AND wake_at <= :now AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
 )
 AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
     SELECT 1 FROM run AS earlier
     WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
-    AND earlier.ended_at IS NULL AND earlier.no < run.no
+    AND (earlier.ended_at IS NULL OR earlier.state = 'terminated') AND earlier.no < run.no
+    AND (earlier.ended_at IS NULL OR EXISTS (
+        SELECT 1 FROM operation WHERE operation.run = earlier.no AND operation.state = 'unknown'
+    ))
 ))
 ORDER BY wake_at LIMIT :limit;
 
@@ -119,7 +130,11 @@ FROM orphan ORDER BY in_a_row LIMIT :limit;
 -- name: ahead_of
 -- Who stands first in the line of a resource, before a run.
 SELECT id, state FROM run
-WHERE namespace = :namespace AND resource = :resource AND resource IS NOT NULL AND ended_at IS NULL AND no < :run
+WHERE namespace = :namespace AND resource = :resource AND resource IS NOT NULL AND no < :run
+AND (ended_at IS NULL OR state = 'terminated')
+AND (ended_at IS NULL OR EXISTS (
+    SELECT 1 FROM operation WHERE operation.run = run.no AND operation.state = 'unknown'
+))
 ORDER BY no LIMIT 1;
 
 -- name: claim_run
@@ -128,7 +143,8 @@ UPDATE run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
     generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, woken = 0, behind = NULL,
     changed_at = :now,
-    takeovers = :takeovers, answers = :answers
+    takeovers = :takeovers, answers = :answers,
+    began_at = CASE WHEN queue IS NOT NULL THEN coalesce(began_at, :now) END
 WHERE no = :run AND generation = :generation AND state = :expected;
 
 -- name: take_over_operations
@@ -144,14 +160,17 @@ SELECT DISTINCT state FROM operation WHERE run = :run ORDER BY state;
 -- name: next_due_run
 -- When the earliest unowned run falls due.
 SELECT min(wake_at) FROM run
-WHERE lease IS NULL AND wake_at IS NOT NULL AND namespace = :namespace
+WHERE lease IS NULL AND wake_at IS NOT NULL AND queue IS NULL AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
 )
 AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
     SELECT 1 FROM run AS earlier
     WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
-    AND earlier.ended_at IS NULL AND earlier.no < run.no
+    AND (earlier.ended_at IS NULL OR earlier.state = 'terminated') AND earlier.no < run.no
+    AND (earlier.ended_at IS NULL OR EXISTS (
+        SELECT 1 FROM operation WHERE operation.run = earlier.no AND operation.state = 'unknown'
+    ))
 ));
 
 -- name: next_due_lease

@@ -81,6 +81,14 @@ CREATE TABLE run (
     resource TEXT,
     -- The marks of what is contained and keeps it from going on; see `containment`.
     behind TEXT,
+    -- The queue whose limits its claims keep, its key there, and how far it is put before others that are due.
+    queue TEXT,
+    queue_key TEXT,
+    priority INTEGER NOT NULL DEFAULT 0,
+    -- Of several starts in one queue with this id one counts, as long as it has not ended.
+    dedup TEXT,
+    -- When a run of a queue was claimed first: what the queue's rate counts.
+    began_at INTEGER,
     -- A turn of a run that continues as a new one is a row of its own; the last one is the run.
     UNIQUE (namespace, id, turn),
     -- Only a child has a place at which its parent waits for it.
@@ -88,6 +96,9 @@ CREATE TABLE run (
     -- What keeps a place in line is one effect, and goes on in no further turn.
     CHECK (resource IS NULL OR (turn = 0 AND state <> 'continued')),
     CHECK (state <> 'running' OR lease IS NOT NULL),
+    CHECK (queue IS NOT NULL OR (queue_key IS NULL AND priority = 0 AND dedup IS NULL AND began_at IS NULL)),
+    -- A place in a line and a place in a queue would each keep the other's waiting.
+    CHECK (queue IS NULL OR resource IS NULL),
     -- Whoever waits behind something is owned by nobody, and has not ended.
     CHECK (behind IS NULL OR (lease IS NULL AND state IN ('waiting', 'cancelling', 'compensating'))),
     CHECK (lease IS NULL OR state IN ('running', 'cancelling', 'compensating')),
@@ -103,14 +114,33 @@ CREATE TABLE run (
     CHECK (state NOT IN ('cancelling', 'cancelled') OR cancel IS NOT NULL)
 ) STRICT;
 
--- A claim takes unowned runs in the order in which they fall due; runs that wait for a signal alone are not in it.
-CREATE INDEX run_due ON run (wake_at) WHERE lease IS NULL AND wake_at IS NOT NULL;
+-- A claim takes unowned runs in the order in which they fall due; runs that wait for a signal alone, and those of queues,
+-- are not in it.
+CREATE INDEX run_due ON run (wake_at) WHERE lease IS NULL AND wake_at IS NOT NULL AND queue IS NULL;
 
 -- A claim, and a worker looking for its signals, go by owner; most runs have none.
 CREATE INDEX run_owned ON run (lease) WHERE lease IS NOT NULL;
 
 -- A claim asks who stands before a run in its line; runs without a resource, and those that have ended, are not in it.
-CREATE INDEX run_in_line ON run (namespace, resource, no) WHERE resource IS NOT NULL AND ended_at IS NULL;
+-- One that a person ended stays: while an operation of it is unknown it keeps its line.
+CREATE INDEX run_in_line ON run (namespace, resource, no)
+    WHERE resource IS NOT NULL AND (ended_at IS NULL OR state = 'terminated');
+
+-- A claim takes the runs of a queue by their priority.
+CREATE INDEX run_queued ON run (namespace, queue, priority DESC, wake_at)
+    WHERE queue IS NOT NULL AND lease IS NULL AND wake_at IS NOT NULL;
+
+-- A claim counts the slots of a queue, and of a key in it, that are taken: by rows that somebody owns, so that none leaks.
+CREATE INDEX run_in_slot ON run (namespace, queue, queue_key) WHERE queue IS NOT NULL AND lease IS NOT NULL;
+
+-- A claim counts how many runs of a queue have begun lately.
+CREATE INDEX run_begun ON run (namespace, queue, began_at) WHERE began_at IS NOT NULL;
+
+-- Of several starts of the same thing in a queue only one is there at a time.
+CREATE UNIQUE INDEX run_once_in_queue ON run (namespace, queue, dedup) WHERE dedup IS NOT NULL AND ended_at IS NULL;
+
+-- A start that was not the first one finds the other.
+CREATE INDEX run_deduplicated ON run (namespace, queue, dedup) WHERE dedup IS NOT NULL;
 
 -- A release looks for those that it lets go on; most often there are none.
 CREATE INDEX run_behind ON run (no) WHERE behind IS NOT NULL;
@@ -484,4 +514,24 @@ CREATE TABLE containment (
     CHECK ((probe_run IS NULL) = (probe_until IS NULL)),
     -- Nobody is let through what a person has contained.
     CHECK (probe_run IS NULL OR cool_down IS NOT NULL)
+) STRICT, WITHOUT ROWID;
+
+-- How many runs of a queue may be in work at a time, and begin in which time; and whether a person has paused it. What is
+-- in work is counted from the runs' rows.
+CREATE TABLE queue (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    concurrency INTEGER CHECK (concurrency >= 1),
+    per_key INTEGER CHECK (per_key >= 1),
+    -- At most so many begin within so many microseconds.
+    rate INTEGER CHECK (rate >= 1),
+    rate_within INTEGER CHECK (rate_within >= 1),
+    paused_at INTEGER,
+    paused_by TEXT,
+    paused_because TEXT,
+    version INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (namespace, name),
+    CHECK ((rate IS NULL) = (rate_within IS NULL)),
+    -- Whoever pauses says who and why.
+    CHECK ((paused_at IS NULL) = (paused_by IS NULL) AND (paused_at IS NULL) = (paused_because IS NULL))
 ) STRICT, WITHOUT ROWID;

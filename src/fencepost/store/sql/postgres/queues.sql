@@ -1,0 +1,107 @@
+-- Queues: declared by code, counted from the rows of runs, paused by people. A slot is a run that somebody owns.
+
+-- name: declare_queue
+-- Write a queue's limits as the code has them now; whoever declares last is right.
+INSERT INTO fencepost.queue (namespace, name, concurrency, per_key, rate, rate_within)
+VALUES (:namespace, :name, :concurrency, :per_key, :rate, :rate_within)
+ON CONFLICT (namespace, name) DO UPDATE SET
+    concurrency = excluded.concurrency, per_key = excluded.per_key, rate = excluded.rate,
+    rate_within = excluded.rate_within, version = queue.version + 1
+WHERE queue.concurrency IS DISTINCT FROM excluded.concurrency OR queue.per_key IS DISTINCT FROM excluded.per_key
+OR queue.rate IS DISTINCT FROM excluded.rate OR queue.rate_within IS DISTINCT FROM excluded.rate_within;
+
+-- name: all_queues
+-- Every queue: its limits, how many of its slots are taken, how many of its runs began within its rate's time, and when
+-- the first of those did.
+SELECT name, concurrency, per_key, rate, rate_within, paused_at, paused_by, paused_because, version,
+    (
+        SELECT count(*) FROM fencepost.run AS held
+        WHERE held.namespace = queue.namespace AND held.queue = queue.name AND held.queue IS NOT NULL
+        AND held.lease IS NOT NULL
+    ),
+    (
+        SELECT count(*) FROM fencepost.run AS begun
+        WHERE begun.namespace = queue.namespace AND begun.queue = queue.name AND begun.began_at IS NOT NULL
+        AND begun.began_at > :now::bigint - queue.rate_within AND begun.state <> 'continued'
+    ),
+    (
+        SELECT min(began_at) FROM fencepost.run AS begun
+        WHERE begun.namespace = queue.namespace AND begun.queue = queue.name AND begun.began_at IS NOT NULL
+        AND begun.began_at > :now::bigint - queue.rate_within AND begun.state <> 'continued'
+    )
+FROM fencepost.queue WHERE namespace = :namespace ORDER BY name;
+
+-- name: hold_queues
+-- Let nobody else claim from these queues until the end; those from which somebody claims just now are left to them.
+SELECT name FROM fencepost.queue WHERE namespace = :namespace ORDER BY name FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: due_in_queue
+-- Runs of a queue whose time has come, by priority and time: how many others of their keys are in work, and whether they
+-- have not begun yet. Not those for whose key there is no slot; what a person has stopped or takes back needs none.
+SELECT no, generation, state, takeovers, answers, queue_key, began_at IS NULL,
+    (
+        SELECT count(*) FROM fencepost.run AS held
+        WHERE held.namespace = run.namespace AND held.queue = run.queue AND held.queue_key = run.queue_key
+        AND held.queue IS NOT NULL AND held.lease IS NOT NULL
+    )
+FROM fencepost.run
+WHERE namespace = :namespace AND queue = :queue AND queue IS NOT NULL AND lease IS NULL AND wake_at IS NOT NULL
+AND wake_at <= :now::bigint AND (workflow, workflow_version) IN (
+    SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
+)
+AND (
+    state IN ('cancelling', 'compensating')
+    OR (
+        :begins::bigint = 1 AND (:fresh::bigint = 1 OR began_at IS NOT NULL)
+        AND (:per_key::bigint IS NULL OR queue_key IS NULL OR :per_key::bigint > (
+            SELECT count(*) FROM fencepost.run AS held
+            WHERE held.namespace = run.namespace AND held.queue = run.queue AND held.queue_key = run.queue_key
+            AND held.queue IS NOT NULL AND held.lease IS NOT NULL
+        ))
+    )
+)
+ORDER BY priority DESC, wake_at, no LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: next_in_queue
+-- When the earliest run of a queue falls due for which there may be a slot.
+SELECT min(wake_at) FROM fencepost.run
+WHERE namespace = :namespace AND queue = :queue AND queue IS NOT NULL AND lease IS NULL AND wake_at IS NOT NULL
+AND (workflow, workflow_version) IN (
+    SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
+)
+AND (
+    state IN ('cancelling', 'compensating')
+    OR (
+        :begins::bigint = 1 AND (:fresh::bigint = 1 OR began_at IS NOT NULL)
+        AND (:per_key::bigint IS NULL OR queue_key IS NULL OR :per_key::bigint > (
+            SELECT count(*) FROM fencepost.run AS held
+            WHERE held.namespace = run.namespace AND held.queue = run.queue AND held.queue_key = run.queue_key
+            AND held.queue IS NOT NULL AND held.lease IS NOT NULL
+        ))
+    )
+);
+
+-- name: queue_lengths
+-- How many runs of each queue wait for their turn, and how many for something else.
+SELECT queue, count(CASE WHEN wake_at <= :now::bigint THEN 1 END), count(CASE WHEN wake_at IS NULL OR wake_at > :now::bigint THEN 1 END)
+FROM fencepost.run
+WHERE namespace = :namespace AND queue IS NOT NULL AND lease IS NULL AND ended_at IS NULL GROUP BY queue;
+
+-- name: find_duplicate
+-- The run that stands for the same in its queue: the last one.
+SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
+    changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
+    takeovers, resource, parent_step, turn, behind, queue,
+    queue_key, priority
+FROM fencepost.run WHERE namespace = :namespace AND queue = :queue AND dedup = :dedup AND dedup IS NOT NULL
+ORDER BY no DESC LIMIT 1;
+
+-- name: pause_queue
+-- Let no run of a queue begin or go on, unless it is paused already.
+UPDATE fencepost.queue SET paused_at = :now, paused_by = :actor, paused_because = :reason, version = version + 1
+WHERE namespace = :namespace AND name = :name AND paused_at IS NULL;
+
+-- name: resume_queue
+-- Let the runs of a queue go on, if it is paused.
+UPDATE fencepost.queue SET paused_at = NULL, paused_by = NULL, paused_because = NULL, version = version + 1
+WHERE namespace = :namespace AND name = :name AND paused_at IS NOT NULL;
