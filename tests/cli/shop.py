@@ -143,7 +143,16 @@ async def wave_again(run: Run, name: str) -> str:
 app = App(
     "sqlite:///shop.db",
     workflows=[
-        greet, greet_again, order_ticket, approve, sign, ring_twice, break_down, render, wave, wave_again,
+        greet,
+        greet_again,
+        order_ticket,
+        approve,
+        sign,
+        ring_twice,
+        break_down,
+        render,
+        wave,
+        wave_again,
     ],
     callback_secret="a secret of at least thirty-two bytes, for tests",
     lease="15s",

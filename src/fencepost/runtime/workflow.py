@@ -40,7 +40,12 @@ class Workflow(Generic[P, R_co]):
     """The queue of its runs, if they are not started in another."""
 
     def __init__(
-        self, function: Callable[..., Any], *, name: str | None, version: int, on_failure: OnFailure = "stand",
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None,
+        version: int,
+        on_failure: OnFailure = "stand",
         queue: str | None = None,
     ) -> None:
         if not inspect.iscoroutinefunction(function):
