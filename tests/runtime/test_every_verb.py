@@ -14,18 +14,21 @@ from typing import Any, NamedTuple
 import pytest
 
 from fencepost import runtime
+from fencepost.core.contract import Retry
 from fencepost.core.errors import Misuse, NotPermitted, RunNotFound, SecondPersonNeeded, VerbRefused
 from fencepost.core.permissions import CASES, VERBS, Compares, Permissions
 from fencepost.core.states import RunState
 from fencepost.effects.answers import Conflicting
-from fencepost.runtime import applicable, confirming, restoring, schedules, signalling
+from fencepost.effects.call import Call
+from fencepost.effects.declare import effect
+from fencepost.runtime import applicable, confirming, containing, queues, restoring, schedules, signalling
 from fencepost.runtime.app import App
 from fencepost.runtime.bulk import VERBS as IN_BULK
 from fencepost.runtime.bulk import Selection
 from fencepost.runtime.repertoire import ON_RUNS
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
-from tests.runtime.stage import Gate, asked, keyed, once, played, reaches, target, working
+from tests.runtime.stage import Gate, asked, keyed, once, played, reaches, target, undo, working
 
 WHO = Permissions({"ann": "admin", "bob": "admin", "vic": "viewer", "app": "approver", "max": "operator"})
 
@@ -47,7 +50,17 @@ async def contradicts(run: Run) -> str:
     return await run.do(asked("two"))
 
 
-CODE = (hangs, hangs_on, contradicts)
+@effect(on_unknown="hold", retry=Retry(attempts=1, within="1m"), compensate=undo, forward=keyed)
+async def tried(call: Call, name: str) -> str:
+    return await target.take(call, name)
+
+
+@workflow(name="tries")
+async def tries(run: Run) -> str:
+    return await run.do(tried("two"))
+
+
+CODE = (hangs, hangs_on, contradicts, tries)
 
 
 class Stage(NamedTuple):
@@ -67,6 +80,7 @@ STAGES = {
     "settle conflict": Stage({"step": "asked", "happened": True, "result": '"seen"'}, code=contradicts),
     "cancel": Stage(),
     "compensate": Stage(),
+    "forward": Stage({"step": "tried"}, ("busy",), tries),
     "terminate": Stage(),
     "reopen": Stage(first="terminate"),
     "migrate": Stage({"to": 2}),
@@ -100,6 +114,7 @@ def test_the_table_the_repertoire_and_the_stages_name_the_same_verbs() -> None:
 
 def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
     others = {f"{name} schedule" for name in ("pause", "unpause", "fire", "remove")}
+    others |= {"contain", "release", "pause queue", "resume queue"}
     others |= {restoring.RESTORED, restoring.CLOSED, "signal", "approve", "deny", "confirm", "decline"}
     assert others == set(VERBS) - set(ON_RUNS)
 
@@ -107,6 +122,7 @@ def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
 def test_no_function_that_a_person_calls_is_missing_from_the_tables() -> None:
     known = {*ON_RUNS.values(), confirming.confirm, confirming.decline, signalling.send}
     known |= {schedules.pause, schedules.unpause, schedules.fire, schedules.remove}
+    known |= {containing.contain, containing.release, queues.pause, queues.resume}
     known |= {restoring.restored, restoring.close_lost_time}
     found = {
         function

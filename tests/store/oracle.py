@@ -273,6 +273,7 @@ class Oracle:
         return {
             **facts,
             "item": facts["item"] or None,
+            "after": (),
             "attempts": [book["attempts"][(*place, number)] for number in numbers],
             "observations": seen,
         }

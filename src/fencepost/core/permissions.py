@@ -53,6 +53,7 @@ class Compares(StrEnum):
     PROPOSAL = "the row version that the first person saw"
     DIGEST = "the digest of the call"
     NAME = "the wait's name, used once"
+    NAME_ALONE = "nothing: done twice it is done once"
     EPOCH = "nothing: it is about the ledger as it stands"
 
 
@@ -84,6 +85,10 @@ VERBS: Mapping[str, Verb] = {
     "confirm": Verb(Role.VIEWER, "carries out what another person proposed; takes that verb's role as well",
                     Compares.PROPOSAL, takes=True),
     "decline": Verb(Role.OPERATOR, "closes what was proposed, by oneself or by another", Compares.PROPOSAL),
+    "contain": Verb(Role.OPERATOR, "lets nothing new be sent toward something", Compares.NAME_ALONE),
+    "release": Verb(Role.OPERATOR, "lets what was contained be sent toward again", Compares.NAME_ALONE),
+    "pause queue": Verb(Role.OPERATOR, "lets no run of a queue begin or go on", Compares.NAME_ALONE),
+    "resume queue": Verb(Role.OPERATOR, "lets the runs of a paused queue go on", Compares.NAME_ALONE),
     "pause schedule": Verb(Role.OPERATOR, "lets a schedule start nothing", Compares.SCHEDULE_VERSION),
     "unpause schedule": Verb(Role.OPERATOR, "lets a paused schedule go on", Compares.SCHEDULE_VERSION),
     "fire schedule": Verb(Role.OPERATOR, "starts a run of a schedule now", Compares.SCHEDULE_VERSION),

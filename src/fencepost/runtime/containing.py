@@ -9,47 +9,37 @@ what a worker does that meets it is `effects.perform`.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Protocol
 
 from fencepost.core.containment import Containment, Kind, kind_of, mark
-from fencepost.core.errors import Misuse
 from fencepost.core.identity import canonical, check_name
 from fencepost.core.records import Audit
-from fencepost.store.api import Store
+from fencepost.runtime.permits import Asked, ask
 
 
-class Ledgered(Protocol):
-    """What the verbs need of an app."""
-
-    namespace: str
-
-    @property
-    def store(self) -> Store:
-        """The opened ledger's store."""
-
-
-def contain(app: Ledgered, kind: str, name: str, *, by: str, reason: str) -> Containment:
+def contain(app: Asked, kind: str, name: str, *, by: str, reason: str) -> Containment:
     """Let no new dispatch go toward something, from now on and by any worker; how it is contained then.
 
     What is contained already stays as it is, with whom and why; what a breaker stops becomes this person's.
 
     Raises:
         Misuse: there is no such kind, or the name, who or why is missing.
+        NotPermitted: they lack the role that it needs.
     """
-    found = _asked(kind, name, "contain", by=by, reason=reason)
+    found = _asked(app, kind, name, "contain", by=by, reason=reason)
     wanted = Containment(mark(app.namespace, found, name), app.namespace, found, name, by, reason, app.store.now())
     return app.store.contain(wanted, audit(wanted, "contain", by=by, reason=reason, after=wanted))[0]
 
 
-def release(app: Ledgered, kind: str, name: str, *, by: str, reason: str) -> Containment | None:
+def release(app: Asked, kind: str, name: str, *, by: str, reason: str) -> Containment | None:
     """Let dispatches go toward something again, and the runs go on that wait for it; how it was contained.
 
     None: it was not. Of a breaker that is open: close it by hand.
 
     Raises:
         Misuse: there is no such kind, or the name, who or why is missing.
+        NotPermitted: they lack the role that it needs.
     """
-    found = _asked(kind, name, "release", by=by, reason=reason)
+    found = _asked(app, kind, name, "release", by=by, reason=reason)
     wanted = mark(app.namespace, found, name)
     before = next((one for one in app.store.contained(app.namespace) if one.mark == wanted), None)
     if before is None:
@@ -58,11 +48,10 @@ def release(app: Ledgered, kind: str, name: str, *, by: str, reason: str) -> Con
     return app.store.release(wanted, row)
 
 
-def _asked(kind: str, name: str, verb: str, *, by: str, reason: str) -> Kind:
+def _asked(app: Asked, kind: str, name: str, verb: str, *, by: str, reason: str) -> Kind:
     found = kind_of(kind)
     check_name(name, what=kind)
-    if not by.strip() or not reason.strip():
-        raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={kind: name})
+    ask(app, verb, f"{found}:{name}", by=by, reason=reason)
     return found
 
 

@@ -73,6 +73,21 @@ def require_a_word(verb: str, by: str, reason: str, *, ids: Mapping[str, str] | 
         raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids=ids)
 
 
+def ask(app: Asked, verb: str, about: str, *, by: str, reason: str) -> None:
+    """Refuse a verb that is on no run to whoever may not do it, or says no reason; what is refused leaves its row.
+
+    Raises:
+        Misuse: who or why is missing.
+        NotPermitted: they lack the verb's role.
+    """
+    try:
+        require_a_word(verb, by, reason, ids={"about": about} if about else None)
+        require(app, verb, by)
+    except Misuse as refused:
+        refuse(app, verb, about, by=by, reason=reason, why=refused.message)
+        raise
+
+
 def run_for(app: Asked, run_id: str, verb: str, *, by: str, reason: str) -> Run:
     """The run that a verb is meant for; a verb on one that is not there leaves its row under the id that was given.
 

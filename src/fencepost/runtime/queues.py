@@ -15,6 +15,7 @@ from fencepost.core.errors import DeclarationError, Misuse
 from fencepost.core.identity import canonical
 from fencepost.core.queue import Queue, Standing
 from fencepost.core.records import Audit
+from fencepost.runtime.permits import ask
 from fencepost.runtime.portal import Blocking
 
 if TYPE_CHECKING:
@@ -95,8 +96,7 @@ def resume(app: App, name: str, *, by: str, reason: str) -> Standing:
 
 
 def _moved(app: App, name: str, verb: str, *, by: str, reason: str, actor: str | None) -> Standing:
-    if not by.strip() or not reason.strip():
-        raise Misuse(f"{verb} needs who does it and why", hint="give by= and reason=", ids={"queue": name})
+    ask(app, verb, f"queue:{name}", by=by, reason=reason)
     before = _named(app, name)
     after = {"paused": actor is not None}
     row = Audit(

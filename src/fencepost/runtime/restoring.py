@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fencepost.core.epoch import Epoch
-from fencepost.core.errors import Misuse, VerbRefused
+from fencepost.core.errors import VerbRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import Audit
-from fencepost.runtime.permits import refuse, require, require_a_word
+from fencepost.runtime.permits import ask, refuse
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
@@ -24,7 +24,7 @@ CLOSED = "close lost time"
 
 def restored(app: App, *, by: str, reason: str) -> Epoch:
     """Begin a new epoch; audited. Call it once after each restore, before or after workers have started."""
-    _require(app, RESTORED, by=by, reason=reason)
+    ask(app, RESTORED, "", by=by, reason=reason)
 
     def audit(epoch: Epoch) -> Audit:
         return _audit(app, epoch, RESTORED, by=by, reason=reason, at=epoch.began_at)
@@ -38,7 +38,7 @@ def close_lost_time(app: App, *, by: str, reason: str) -> Epoch:
     Raises:
         VerbRefused: the ledger was never restored, or its lost time is closed already.
     """
-    _require(app, CLOSED, by=by, reason=reason)
+    ask(app, CLOSED, "", by=by, reason=reason)
 
     def audit(epoch: Epoch) -> Audit:
         assert epoch.closed_at is not None, "it was just closed"
@@ -50,15 +50,6 @@ def close_lost_time(app: App, *, by: str, reason: str) -> Epoch:
         refuse(app, CLOSED, "", by=by, reason=reason, why=none)
         raise VerbRefused(none, hint="the ledger was never restored, or somebody has closed it already")
     return closed
-
-
-def _require(app: App, verb: str, *, by: str, reason: str) -> None:
-    try:
-        require_a_word(verb, by, reason)
-        require(app, verb, by)
-    except Misuse as refused:
-        refuse(app, verb, "", by=by, reason=reason, why=refused.message)
-        raise
 
 
 def _audit(app: App, epoch: Epoch, verb: str, *, by: str, reason: str, at: int) -> Audit:
