@@ -29,7 +29,8 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Lease, Step
 from fencepost.core.recovery import Moment
 from fencepost.core.states import LeaseState, StepState
-from fencepost.effects.call import Attempting, Call, Site
+from fencepost.effects.call import Attempting, Call
+from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound, compute, read
 from fencepost.effects.deliberate import FORMAT_BUDGET_SPENT, INTERRUPTED, RunBody, renewed, work_out
@@ -37,9 +38,10 @@ from fencepost.effects.entry import Owner
 from fencepost.effects.model import Source, model
 from fencepost.effects.needs import Record, Sent
 from fencepost.effects.outside import Outside
-from fencepost.effects.perform import BUDGET_SPENT, Concluded, Conclusion, Later, Stopped, Superseded
+from fencepost.effects.perform import BUDGET_SPENT
 from fencepost.effects.policy import Allowed, Refused, Verdict
 from fencepost.effects.rules import Rule, RuleBased
+from fencepost.effects.site import Site
 from fencepost.store.api import Answer, Group, NewRun
 from fencepost.store.moves import Move, MoveStep, OpenStep
 from fencepost.store.open import open_store

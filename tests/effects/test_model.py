@@ -21,7 +21,7 @@ from fencepost.core.errors import (
     Transient,
     ValueRefused,
 )
-from fencepost.effects.call import Attempting, Call, Site, SyncCall
+from fencepost.effects.call import Attempting, Call, SyncCall
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import compute
 from fencepost.effects.endpoint import Endpoint
@@ -29,6 +29,7 @@ from fencepost.effects.model import ModelStep, Source, configured, model
 from fencepost.effects.outside import Outside
 from fencepost.effects.question import MalformedAnswer, Question
 from fencepost.effects.rules import Rule, RuleBased
+from fencepost.effects.site import Site
 from tests.effects.answers_of_models import ModelServer, completion, model_server, refusal
 
 NOW = 1_790_000_000 * SECOND

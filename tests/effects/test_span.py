@@ -11,9 +11,10 @@ import pytest
 
 from fencepost.core.contract import Contract
 from fencepost.core.errors import DeadlinePassed, Unresolved
-from fencepost.effects.call import Attempting, Site, SyncCall
+from fencepost.effects.call import Attempting, SyncCall
 from fencepost.effects.deadline import boot_now, deadline_assumption
 from fencepost.effects.outside import Outside
+from fencepost.effects.site import Site
 from tests.effects.peer import client_tls, peer, read_to_the_end, server_tls
 from tests.polling import until
 

@@ -253,6 +253,11 @@ class Oracle:
             "operations": [self._operation(book, place) for place in book["operations"]],
             "signals": list(book["signals"].values()),
             "children": self._children(no),
+            "observations": [
+                {name: value for name, value in facts.items() if name not in ("run", "step", "item")}
+                for facts in book["seen"]
+                if not facts["step"]
+            ],
         }
 
     def _children(self, no: int) -> list[Facts]:

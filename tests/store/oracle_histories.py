@@ -347,8 +347,8 @@ def seen(history: Any) -> Facts:
     found = asdict(history)
     for operation in found["operations"]:
         operation["conflict"] = operation.pop("flagged")
-        for observation in operation["observations"]:
-            del observation["no"]
+    for observation in (*found["observations"], *(one for each in found["operations"] for one in each["observations"])):
+        del observation["no"]
     return found
 
 

@@ -12,8 +12,8 @@ import sys
 import threading
 from pathlib import Path
 
+from fencepost.effects.conclusion import Superseded
 from fencepost.effects.outside import Target
-from fencepost.effects.perform import Superseded
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime.app import App
 from fencepost.runtime.execution import Execution

@@ -15,9 +15,13 @@ import hmac
 import json
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.core.errors import DeclarationError, ErrorRecord, JobFailed, ValueRefused
 from fencepost.core.identity import canonical
+
+if TYPE_CHECKING:
+    from fencepost.core.records import Run
 
 SCHEME = "fencepost callback 1"
 """How tokens are made; another computation gets another number."""
@@ -96,3 +100,13 @@ def value_in(report: str) -> str | None:
 def failure_in(report: str) -> ErrorRecord:
     """What the workflow is told of a job that has failed."""
     return ErrorRecord.of(JobFailed, str(json.loads(report)[_FAILED]))
+
+
+class HandedOut(NamedTuple):
+    """A callback's token as the ledger knows it: for which job of which operation, in which turn, and its digest."""
+
+    run: Run
+    step: str
+    item: str | None
+    name: str
+    digest: str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from fencepost.core.identity import canonical, digest_text
 
@@ -56,3 +57,10 @@ class Proposal:
 def digest(run_id: str, verb: str, arguments: str, seen: int) -> str:
     """What tells a proposal from another one: the same verb, with the same arguments, on the run as it was seen."""
     return digest_text(canonical([run_id, verb, arguments, seen]).encode())
+
+
+class Closing(NamedTuple):
+    """Which proposal is closed, by whom; with a verb that is carried out, in its commit."""
+
+    no: int
+    by: str

@@ -11,8 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencepost.core.classify import Reading, read_error
 from fencepost.core.contract import Contract
@@ -25,14 +24,15 @@ from fencepost.effects.counting import counting
 from fencepost.effects.deadline import Guard
 from fencepost.effects.exchange import SendFacts
 from fencepost.effects.http import Http, SyncHttp
+from fencepost.effects.site import Site
 from fencepost.effects.span import SendGuard
-from fencepost.effects.telling import Tellable, Told, Witness
+from fencepost.effects.telling import Tellable, Told
 
 if TYPE_CHECKING:
     from fencepost.core.records import Operation
     from fencepost.effects.declare import Effect
     from fencepost.effects.model import Model, ModelStep, SyncModel
-    from fencepost.effects.outside import Outside, Target
+    from fencepost.effects.outside import Target
     from fencepost.effects.promises import KeyArgument, KeyHeader
     from fencepost.store.api import Answer
     from fencepost.store.ticket import Ticket
@@ -41,29 +41,6 @@ E = TypeVar("E", bound=Exception)
 
 NOT_COUNTABLE = None
 """Physical sends that neither `call.http` nor `call.sending()` has seen, or of a client that offers no hook."""
-
-
-class Keeper(Protocol):
-    """Makes what a body learns in mid-call durable."""
-
-    def note(self, operation: Operation, attempt: int, kind: str, evidence: str) -> Ticket[Answer]:
-        """Append an observation to the operation; the ticket is done when it is durable."""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """What all attempts of one run's life share.
-
-    `permission` raises `NotOwner` when no send may start; `now` is the store's clock.
-    """
-
-    outside: Outside
-    permission: Callable[[], None]
-    now: Callable[[], int]
-    generation: int
-    principal: str | None
-    keeper: Keeper | None = None
-    witness: Witness | None = None
 
 
 class Attempting(Tellable):

@@ -35,12 +35,13 @@ from fencepost.core.retry import pause
 from fencepost.core.states import StepState
 from fencepost.core.transitions import STEP, StepEvent
 from fencepost.effects.classifiers import read_client_error
+from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.effects.declare import Bound
 from fencepost.effects.entry import Owner
 from fencepost.effects.failures import error_record
 from fencepost.effects.model import ModelStep
 from fencepost.effects.needs import Record, Sent
-from fencepost.effects.perform import BUDGET_SPENT, Concluded, Conclusion, Later, Stopped, Superseded
+from fencepost.effects.perform import BUDGET_SPENT
 from fencepost.effects.policy import Refused, ask
 from fencepost.effects.ports import Clock
 from fencepost.effects.tally import Tally

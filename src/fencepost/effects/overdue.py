@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from fencepost.effects.call import Attempting, Site
+    from fencepost.effects.call import Attempting
+    from fencepost.effects.site import Site
 
 LOOK_EVERY = 0.05
 """Seconds between two looks at the bodies that run."""

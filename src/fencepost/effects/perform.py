@@ -9,7 +9,7 @@ come back with the conclusion, so that they ride in the commit of whatever happe
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from fencepost.core.errors import ErrorRecord, Permanent, ValueRefused
@@ -35,6 +35,7 @@ from fencepost.core.retry import pause
 from fencepost.core.states import OperationState, Outcome
 from fencepost.core.transitions import OperationEvent
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
+from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.effects.entry import Entry, Proof, Result
 from fencepost.effects.failures import error_record
 from fencepost.effects.needs import (
@@ -63,56 +64,6 @@ RESULT_MISSING = "result missing"
 
 NOT_COMMITTED = canonical({"kind": "not committed"})
 """The evidence against an atomic attempt: its result would be in the ledger, and can get there no more."""
-
-
-@dataclass(slots=True)
-class Conclusion:
-    """How far the operation was led. `moves` and `observations` still have to be committed."""
-
-    moves: list[Move] = field(default_factory=list)
-    observations: list[Observe] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Concluded(Conclusion):
-    """The operation is final and the workflow is to receive a result or an error.
-
-    `at` is the instant of the delivery, as the moves record it: a replay sees the same.
-    """
-
-    at: int = 0
-    payload: Carried | str | None = None
-    error: ErrorRecord | None = None
-
-
-@dataclass(slots=True)
-class Later(Conclusion):
-    """Nothing to do before `until`, microseconds of the store's clock; or while what `behind` marks is contained."""
-
-    until: int = 0
-    why: str = ""
-    behind: str = ""
-
-
-@dataclass(slots=True)
-class Stopped(Conclusion):
-    """The run must be held for a person; `at` is the position of the operation, if not the one that was led.
-
-    `with_hold` are moves that must not be in the ledger without the hold: an operation whose budget is spent has failed
-    for a person to see, and whoever found it failed after a crash would hand its error to the workflow.
-    """
-
-    reason: str = ""
-    detail: str = ""
-    at: str = ""
-    with_hold: list[Move] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Superseded(Conclusion):
-    """The ledger refused the moves: somebody else owns the run, or moved it."""
-
-    answer: Answer = Answer.STALE
 
 
 class Performance:

@@ -16,7 +16,8 @@ from fencepost.core.records import WAITED_NO_LONGER
 from fencepost.effects.processes import ChildProcess, ChildProcesses
 
 if TYPE_CHECKING:
-    from fencepost.effects.call import Attempting, Site
+    from fencepost.effects.call import Attempting
+    from fencepost.effects.site import Site
 
 
 class Witness(Protocol):

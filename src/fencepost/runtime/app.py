@@ -22,7 +22,6 @@ from fencepost.core.duration import SECOND, microseconds
 from fencepost.core.errors import (
     DeclarationError,
     Misuse,
-    RunNotFound,
 )
 from fencepost.core.guarantee import Blank, blanks
 from fencepost.core.identity import check_name, check_run_id
@@ -40,7 +39,7 @@ from fencepost.runtime.callbacks import Callbacks
 from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
-from fencepost.runtime.operators import Operators
+from fencepost.runtime.operators import Operators, require_limit
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.queues import Queues
 from fencepost.runtime.schedule import Schedule
@@ -415,20 +414,13 @@ class App(Operators, Callbacks):
         """
         if state is not None and state not in set(RunState):
             raise Misuse(f"{state!r} is no state of a run", hint=f"one of: {', '.join(RunState)}")
-        if not isinstance(limit, int) or limit < 1:
-            raise Misuse(f"a page of {limit!r} runs", hint="pass a limit from 1 on")
+        require_limit(limit, "runs")
         wanted = RunFilter(self.namespace, state, workflow, prefix, after, limit)
         return await asyncio.to_thread(self.store.runs, wanted)
 
     def _wake(self) -> None:
         for worker in self._workers:
             worker.wake()
-
-    async def _find(self, run_id: str) -> Run:
-        run = await asyncio.to_thread(self.store.find, self.namespace, run_id)
-        if run is None:
-            raise RunNotFound(f"no run has the id {run_id!r}", hint="`fencepost runs` lists them", ids={"run": run_id})
-        return run
 
     # -- working ------------------------------------------------------------------------------------------------------
 

@@ -32,8 +32,8 @@ from fencepost.runtime.moves import disown
 from fencepost.runtime.verbs import at_once
 
 if TYPE_CHECKING:
+    from fencepost.core.callback import HandedOut
     from fencepost.runtime.app import App
-    from fencepost.store.api import HandedOut
     from fencepost.store.moves import Move, Observe
 
 SENDER = "callback"

@@ -30,7 +30,7 @@ from fencepost.core.errors import (
 from fencepost.core.identity import canonical, check_run_id, digest_text
 from fencepost.core.records import History, Run
 from fencepost.core.states import OperationState, RunState
-from fencepost.effects.perform import Concluded, Later
+from fencepost.effects.conclusion import Concluded, Later
 from fencepost.runtime import verbs
 from fencepost.runtime.applicable import leaves_something, may_be_cancelled
 from fencepost.runtime.replay import OPERATORS
@@ -157,7 +157,15 @@ def _cancel(host: Host, parent: Run, position: str, *, reason: str) -> None:
                 verbs.cancel(host, child, by=f"run {parent.id}", reason=reason)
 
 
-async def in_the_way(execution: Execution, ask: StepAsk) -> Later | None:
+async def is_in_the_way(execution: Execution, ask: StepAsk) -> bool:
+    """Whether this effect may not begin now, since an attached child has an unknown one; or not any more."""
+    later = await _in_the_way(execution, ask)
+    if later is not None:
+        execution.later[ask.position] = later
+    return later is not None or execution.is_withdrawn(ask.position) or execution.is_over()
+
+
+async def _in_the_way(execution: Execution, ask: StepAsk) -> Later | None:
     """Law 3 across attached children: when to ask again, if a new effect may not begin for an unknown one of theirs."""
     bound: Bound[Any] = ask.call  # type: ignore[assignment]  # the facade hands in bound steps
     known = execution.operations.get(ask.position)

@@ -16,7 +16,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Operation, Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.core.transitions import RUN, RunEvent
-from fencepost.effects.perform import Later, Stopped
+from fencepost.effects.conclusion import Later, Stopped
 from fencepost.runtime.blame import failure_text
 from fencepost.runtime.leftovers import effect_named, lead_leftover
 from fencepost.runtime.run import ContinueAs

@@ -20,7 +20,7 @@ from fencepost.core.records import History, Run, Step
 from fencepost.core.recovery import HoldReason
 from fencepost.core.states import RunState, StepState
 from fencepost.core.transitions import RunEvent
-from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded
+from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.runtime.blame import failure_text
 from fencepost.runtime.children import COMPENSATED_WITHIN, LOOK_AGAIN, compensate_child
 from fencepost.runtime.closing import lead_run

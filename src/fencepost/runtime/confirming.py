@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from fencepost.core.errors import Misuse, NotPermitted, VerbRefused
 from fencepost.core.identity import canonical
 from fencepost.core.permissions import VERBS
-from fencepost.core.proposals import Proposal, ProposalState
+from fencepost.core.proposals import Closing, Proposal, ProposalState
 from fencepost.core.records import Audit, Run
 from fencepost.runtime.deeds import Desk
 from fencepost.runtime.permits import refuse, require, require_a_word
 from fencepost.runtime.repertoire import ON_RUNS
-from fencepost.store.api import Closing
 
 if TYPE_CHECKING:
     from fencepost.runtime.workflow import Workflow

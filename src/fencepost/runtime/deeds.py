@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fencepost.core.errors import Misuse, VerbRefused
 from fencepost.core.permissions import Permissions, case_for_two
-from fencepost.core.proposals import Proposal
+from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.records import Audit, History, Operation, Run
 from fencepost.core.states import RunState
 from fencepost.effects.entry import Entry, Owner
 from fencepost.runtime import audit
 from fencepost.runtime.permits import Asked, require, require_a_word
 from fencepost.runtime.proposing import propose
-from fencepost.store.api import Closing
 from fencepost.store.moves import Move, MoveRun, Observe, PinRun
 
 if TYPE_CHECKING:

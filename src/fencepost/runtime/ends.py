@@ -16,6 +16,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fencepost.core.asks import WaitAsk
 from fencepost.core.errors import ErrorRecord, Misuse, RunNotFound
 from fencepost.core.identity import canonical, check_run_id, digest_text
 from fencepost.core.records import Run, Signal, Step
@@ -24,7 +25,9 @@ from fencepost.runtime.waiting import WaitSpec
 from fencepost.store.api import Answer
 
 if TYPE_CHECKING:
-    from fencepost.core.asks import WaitAsk
+    from collections.abc import Iterable
+
+    from fencepost.core.asks import Ask
     from fencepost.runtime.execution import Execution
 
 PREFIX = "ended "
@@ -78,6 +81,13 @@ def other_run(step: Step) -> str | None:
     """The id of the run for whose end a wait is; None for another wait."""
     found = json.loads(step.detail or "{}").get("run") if step.kind == "wait" else None
     return found if isinstance(found, str) else None
+
+
+def look_at_all(execution: Execution, asks: Iterable[Ask]) -> None:
+    """Open a lane for each of these that waits for another run's end."""
+    for ask in asks:
+        if isinstance(ask, WaitAsk) and isinstance(ask.spec, EndSpec) and not execution.is_over():
+            execution.open_lane(look(execution, ask))
 
 
 async def look(execution: Execution, ask: WaitAsk) -> None:

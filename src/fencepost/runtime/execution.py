@@ -32,17 +32,17 @@ from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
 from fencepost.core.records import History, Operation, Signal
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState, StepState
+from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import work_out
 from fencepost.effects.entry import Entry
-from fencepost.effects.perform import Concluded, Conclusion, Later, Stopped, Superseded, perform
+from fencepost.effects.perform import perform
 from fencepost.effects.ports import Delivery
 from fencepost.runtime import children, ends, forward
 from fencepost.runtime.alarms import Alarms
 from fencepost.runtime.blocked import Blocked
 from fencepost.runtime.closing import close
 from fencepost.runtime.compensating import compensate, compensate_as_declared
-from fencepost.runtime.ends import EndSpec
 from fencepost.runtime.fate import Fate
 from fencepost.runtime.guard import Driving
 from fencepost.runtime.intent import intended, supposed_lost
@@ -223,7 +223,7 @@ class Execution(Recording):
             elif isinstance(ask, WaitAsk | SleepAsk):
                 self._withdrawn.discard(ask.position)
                 self._alarms.set(self.positions.ask(ask, self.host.now()), self._fall_due)
-                self._look_for_ends([ask])
+                ends.look_at_all(self, [ask])
             elif isinstance(ask, ChildAsk):
                 self._withdrawn.discard(ask.position)
                 if not self.positions.await_child(ask, self.host.now()):
@@ -293,7 +293,7 @@ class Execution(Recording):
         if self.blocked.must_wait(ask):
             self.blocked.add(ask)
             return None
-        if self.positions.attached and await self._is_in_the_way_below(ask):
+        if self.positions.attached and await children.is_in_the_way(self, ask):
             return None
         try:
             if ask.position in self._chosen:
@@ -306,13 +306,6 @@ class Execution(Recording):
             self.stop(error, at=ask.position)
             return None
         return self.conclude(ask, conclusion)
-
-    async def _is_in_the_way_below(self, ask: StepAsk) -> bool:
-        """Whether this effect may not begin now, since an attached child has an unknown one; or not any more."""
-        later = await children.in_the_way(self, ask)
-        if later is not None:
-            self.later[ask.position] = later
-        return later is not None or ask.position in self._withdrawn or self.is_over()
 
     async def quiet(self) -> None:
         """Return once no effect is being led, or nothing new may begin in this life."""
@@ -422,12 +415,7 @@ class Execution(Recording):
         else:
             self.positions.take(loaded)
             self._fall_due()
-            self._look_for_ends(self.driver.waiting())
-
-    def _look_for_ends(self, asks: Sequence[Ask]) -> None:
-        for ask in asks:
-            if isinstance(ask, WaitAsk) and isinstance(ask.spec, EndSpec) and not self.is_over():
-                self._lanes.open(ends.look(self, ask))
+            ends.look_at_all(self, self.driver.waiting())
 
     def hear(self, signal: Signal) -> None:
         """A signal for this run was stored by this very life."""

@@ -19,9 +19,9 @@ from fencepost.core.records import History, Operation, Run, Step
 from fencepost.core.recovery import in_the_way
 from fencepost.core.states import OperationState, RunState, StepState
 from fencepost.core.transitions import OperationEvent, RunEvent
+from fencepost.effects.conclusion import Conclusion, Later
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry, Result
-from fencepost.effects.perform import Conclusion, Later
 from fencepost.runtime.applicable import no_other_way
 from fencepost.runtime.blame import blamed
 from fencepost.runtime.children import LOOK_AGAIN, unknown_below

@@ -15,9 +15,9 @@ from fencepost.core.records import Operation, Run
 from fencepost.core.refusal import PIN
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState
 from fencepost.core.transitions import OperationEvent
+from fencepost.effects.conclusion import Concluded
 from fencepost.effects.declare import Bound
 from fencepost.effects.entry import ApprovedEntry, Entry, Result
-from fencepost.effects.perform import Concluded
 from fencepost.effects.policy import ask as ask_policy
 from fencepost.runtime.applicable import no_other_way
 from fencepost.runtime.permitting import require_same_terms

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.contract import Contract
 from fencepost.core.records import Operation
+from fencepost.effects.conclusion import Conclusion, Stopped
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry
-from fencepost.effects.perform import Conclusion, Stopped
 
 if TYPE_CHECKING:
     from fencepost.runtime.execution import Execution

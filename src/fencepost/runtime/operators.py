@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencepost.core import alerts
-from fencepost.core.errors import Misuse
+from fencepost.core.errors import Misuse, RunNotFound
 from fencepost.core.permissions import Permissions
 from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, Run
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+def require_limit(limit: int, of_what: str) -> None:
+    """Refuse a page of no size. Raises `Misuse`."""
+    if not isinstance(limit, int) or limit < 1:
+        raise Misuse(f"a page of {limit!r} {of_what}", hint="pass a limit from 1 on")
+
+
 class Operators(ABC):
     """The part of an app that people use."""
 
@@ -53,9 +59,12 @@ class Operators(ABC):
     def store(self) -> Store:
         """The opened ledger's store."""
 
-    @abstractmethod
     async def _find(self, run_id: str) -> Run:
         """The run with this id. Raises `RunNotFound`."""
+        run = await asyncio.to_thread(self.store.find, self.namespace, run_id)
+        if run is None:
+            raise RunNotFound(f"no run has the id {run_id!r}", hint="`fencepost runs` lists them", ids={"run": run_id})
+        return run
 
     @abstractmethod
     def _wake(self) -> None:
@@ -304,8 +313,7 @@ class Operators(ABC):
         Raises:
             Misuse: the limit is no number from 1 on.
         """
-        if not isinstance(limit, int) or limit < 1:
-            raise Misuse(f"a page of {limit!r} rows", hint="pass a limit from 1 on")
+        require_limit(limit, "rows")
         wanted = AuditFilter(self.namespace, run, verb, actor, outcome, before, limit)
         return await asyncio.to_thread(self.store.list_audits, wanted)
 

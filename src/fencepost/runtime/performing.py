@@ -20,7 +20,8 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Observation, Operation
 from fencepost.core.states import Outcome
 from fencepost.effects.atomic import in_transaction
-from fencepost.effects.call import Attempting, Site
+from fencepost.effects.call import Attempting
+from fencepost.effects.conclusion import Conclusion
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import RunBody
@@ -39,8 +40,8 @@ from fencepost.effects.needs import (
     Sent,
     Stops,
 )
-from fencepost.effects.perform import Conclusion
 from fencepost.effects.sending import load_async, look_up_async, raise_async, run_async
+from fencepost.effects.site import Site
 from fencepost.runtime.late import Report, take_in
 from fencepost.runtime.permitting import check
 from fencepost.runtime.stopping import Stopping

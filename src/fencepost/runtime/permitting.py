@@ -16,8 +16,8 @@ from fencepost.core.errors import ApprovalRefused, ErrorRecord, HistoryMismatch,
 from fencepost.core.records import Operation, Step
 from fencepost.core.refusal import PIN
 from fencepost.core.states import OperationState, StepState
+from fencepost.effects.conclusion import Concluded, Conclusion, Later
 from fencepost.effects.deliberate import work_out
-from fencepost.effects.perform import Concluded, Conclusion, Later
 from fencepost.runtime import audit
 from fencepost.runtime.replay import AUTHORISE
 

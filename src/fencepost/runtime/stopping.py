@@ -31,9 +31,10 @@ from fencepost.core.records import (
     Observation,
     Operation,
 )
-from fencepost.effects.call import Attempting, Site
+from fencepost.effects.call import Attempting
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.sending import CANCEL_WITHIN, cancel_async, failed
+from fencepost.effects.site import Site
 from fencepost.runtime.leftovers import effect_named
 from fencepost.store.api import Group
 from fencepost.store.moves import Observe

@@ -18,9 +18,9 @@ from fencepost.core.records import VERDICT, Observation, Operation
 from fencepost.core.recovery import in_the_way
 from fencepost.core.states import OperationState
 from fencepost.effects.compensation import Compensation
+from fencepost.effects.conclusion import Conclusion, Later, Stopped, Superseded
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry
-from fencepost.effects.perform import Conclusion, Later, Stopped, Superseded
 from fencepost.effects.policy import PolicyFailed, Verdict
 from fencepost.effects.policy import ask as ask_policy
 from fencepost.effects.promises import Stands

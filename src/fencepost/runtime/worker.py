@@ -169,8 +169,7 @@ class Worker:
             LOG.critical("this worker has ended, and its process sends nothing more: %s", error)
             raise
         finally:
-            for execution in self._lives.values():
-                execution.draining = True
+            self.stop()
             await self._until_all_are_left()
             await self.host.errands.all_ended()
             self._changes.close()

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from fencepost.core.callback import HandedOut
 from fencepost.core.containment import Containment
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
-from fencepost.core.proposals import Proposal
+from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.queue import Queue, Standing
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.schedule import Firing, Plan
@@ -130,16 +131,6 @@ class Prepared(Protocol):
         """After `StoreBusy`: the file descriptor on which the answer will come; None: only patience helps."""
 
 
-class HandedOut(NamedTuple):
-    """A callback's token as the ledger knows it: for which job of which operation, in which turn, and its digest."""
-
-    run: Run
-    step: str
-    item: str | None
-    name: str
-    digest: str
-
-
 Audited = Callable[[Run, Signal], Audit | None]
 """The audit row of a signal, as it was stored for its run; None: it needs none."""
 
@@ -158,13 +149,6 @@ Declaration = Callable[[list[Plan], int], list[Plan]]
 
 Redeclared = Callable[[Plan, Plan], Audit | None]
 """The audit row of a schedule that code declares otherwise than it was; None: nothing that a person has to see."""
-
-
-class Closing(NamedTuple):
-    """Which proposal is closed, by whom; with a verb that is carried out, in its commit."""
-
-    no: int
-    by: str
 
 
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]

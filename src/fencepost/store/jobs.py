@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 
+from fencepost.core.callback import HandedOut
 from fencepost.store import rows
-from fencepost.store.api import HandedOut
 from fencepost.store.verbs import Verbs, whole
 
 _STRANGERS = "callback tokens that nobody gave out: "

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fencepost.core.proposals import Proposal, ProposalState
+from fencepost.core.proposals import Closing, Proposal, ProposalState
 from fencepost.core.records import Audit
 from fencepost.store import rows
-from fencepost.store.api import Closing
 from fencepost.store.queries import Row
 from fencepost.store.verbs import Verbs, whole
 

@@ -19,11 +19,11 @@ from fencepost.core.epoch import Epoch
 from fencepost.core.errors import LeaseLost, NotOwner, VerbRefused
 from fencepost.core.poison import fitting
 from fencepost.core.position import effect_position
-from fencepost.core.proposals import ProposalState
+from fencepost.core.proposals import Closing, ProposalState
 from fencepost.core.records import Audit, History, Lease, Run
 from fencepost.core.transitions import IllegalTransition
 from fencepost.store import callers, faultpoints, histories, rows
-from fencepost.store.api import AuditFilter, Closing, Decision, NewRun, RunFilter, Started
+from fencepost.store.api import AuditFilter, Decision, NewRun, RunFilter, Started
 from fencepost.store.callers import Steps
 from fencepost.store.chain import append
 from fencepost.store.moves import Move, Observe
