@@ -44,12 +44,18 @@ async def take_back(call: Call, order: Order, ticket: Ticket | None, reference: 
     return Ticket(id=f"undone {reference}")
 
 
+@effect(on_unknown="hold", attempt_timeout="1s", settle="0s", reference="id", compensate=take_back)
+async def book_by_hand(call: Call, order: Order) -> Ticket:
+    return Ticket(id=f"by-hand-{order.id}")
+
+
 @effect(
     on_unknown="hold",
     attempt_timeout="1s",
     settle="1h",
     reference="id",
     compensate=take_back,
+    forward=book_by_hand,
     retry=Retry(attempts=1),
 )
 async def book(call: Call, order: Order) -> Ticket:

@@ -34,6 +34,7 @@ WAYS = {
     "resumed": Way(UNKNOWN, "held", ((("resume",), "held"), (("cancel",), "held"), (SETTLE, "cancelled"))),
     "ended": Way(UNKNOWN, "held", ((("terminate",), "terminated"), (("reopen",), "held"), (SETTLE, "succeeded"))),
     "tried-again": Way(BUSY, "held", ((("retry", "book"), "held"), (("resume",), "failed"))),
+    "done-otherwise": Way(BUSY, "held", ((("forward", "book"), "succeeded"),)),
     "migrated": Way(("wave@1", ""), "ready", ((("migrate", "--to", "2"), "succeeded"),)),
     "taken-back": Way(BREAKS, "failed", ((("compensate",), "compensated"),)),
     "called-off": Way(WAITS, "waiting", ((("cancel",), "cancelled"),)),

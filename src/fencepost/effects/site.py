@@ -1,4 +1,7 @@
-"""Where attempts are made: what all of one run's life share, and who keeps what their bodies learn in mid-call."""
+"""Where attempts are made: what all of one run's life share, and who keeps what their bodies learn in mid-call.
+
+One attempt, and what its body may do, is `call`.
+"""
 
 from __future__ import annotations
 
