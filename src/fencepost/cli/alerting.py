@@ -43,11 +43,8 @@ def alerts(
     else:
         terminal.table(
             ("", "alert", "now", "fires above", "about"),
-            [
-                (one.alert.severity if one.fires else "ok", one.name, one.shown, one.bound, one.says)
-                for one in found
-            ],
-        )  # fmt: skip
+            [(one.alert.severity if one.fires else "ok", one.name, one.shown, one.bound, one.says) for one in found],
+        )
         for one in firing:
             terminal.say(f"{one.name}: {one.alert.look_at} (docs/reference/runbook/{page_of(one.name)})")
     return Exit.FINDINGS if firing else Exit.DONE
