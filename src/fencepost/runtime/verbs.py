@@ -146,9 +146,7 @@ def retry(
         return Deed([entry.move(OperationEvent.RETRY, now), go_on(history.run, now)], [])
 
     found = (step, item)
-    return perform(
-        app, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found
-    ).run  # fmt: skip
+    return perform(app, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found).run
 
 
 def settle(

@@ -150,7 +150,6 @@ Declaration = Callable[[list[Plan], int], list[Plan]]
 Redeclared = Callable[[Plan, Plan], Audit | None]
 """The audit row of a schedule that code declares otherwise than it was; None: nothing that a person has to see."""
 
-
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
 
 
