@@ -1,7 +1,7 @@
-"""What a person may ask of an app: the operators' verbs, the audit, and a check of the whole ledger.
+"""What a person may ask of an app: the verbs, what waits for a second person, containing, the audit, alerts, a check.
 
-Each method finds the run and calls the function that decides, on a thread; those are in `verbs` and `checking`. `app`
-inherits them, and with it `app.sync` and whatever stands on an app.
+Each method finds the run and calls the function that decides, on a thread; those are in `verbs`, `confirming`,
+`containing`, `alerting` and `checking`. `app` inherits them, and with it `app.sync` and whatever stands on an app.
 """
 
 from __future__ import annotations
