@@ -14,7 +14,7 @@ from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace
 
 if TYPE_CHECKING:
-    from fencepost.runtime.alerting import Reading
+    from fencepost.runtime.alerting import Measurement
 
 Thresholds = Annotated[
     list[str] | None,
@@ -66,7 +66,7 @@ def _thresholds(given: list[str]) -> dict[str, int]:
         raise Usage(error.message, hint=error.hint) from error
 
 
-def _row(one: Reading) -> dict[str, Any]:
+def _row(one: Measurement) -> dict[str, Any]:
     return {
         "name": one.name,
         "severity": one.alert.severity.value,

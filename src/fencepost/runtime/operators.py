@@ -18,7 +18,7 @@ from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, Run
 from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.runtime import confirming, containing, migrating, verbs
-from fencepost.runtime.alerting import Reading, readings
+from fencepost.runtime.alerting import Measurement, readings
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
 from fencepost.runtime.deeds import in_turn
@@ -324,7 +324,7 @@ class Operators(ABC):
         """
         return await asyncio.to_thread(verify_audit, self.store, anchor)
 
-    async def alerts(self, thresholds: Mapping[str, str] | None = None) -> list[Reading]:
+    async def alerts(self, thresholds: Mapping[str, str] | None = None) -> list[Measurement]:
         """Every alert as it is now, the most urgent first; `thresholds` such as {"queue age": "30s"}.
 
         Raises:
