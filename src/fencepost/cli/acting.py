@@ -178,7 +178,7 @@ def forward(
     run: RunId, step: Step, *, reason: Reason, item: Item = None, by: By = None, if_version: IfVersion = None,
     app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
-    """Do the work of a step that failed by the other way that its effect declares. Needs --app.
+    """Have a failed step's work done the other way that its effect declares. Needs --app.
 
     Its run goes on with that answer. Refused once the run has begun to go back.
     """
@@ -240,10 +240,10 @@ def _rehearse(app: Any, run_id: str, to: int, *, as_json: bool) -> Exit:
 
 
 def settle(
-    run: RunId, step: Step, *, happened: Happened = None, conflict: Conflict = False, reason: Reason, item: Item = None,
-    result: ResultValue = None, reference: Reference = None, override: Override = False, by: By = None,
-    if_version: IfVersion = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,
-    turn: Turn = None, as_json: AsJson = False,
+    run: RunId, step: Step, *, happened: Happened = None, conflict: Conflict = False, turn: Turn = None, reason: Reason,
+    item: Item = None, result: ResultValue = None, reference: Reference = None, override: Override = False,
+    by: By = None, if_version: IfVersion = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,
+    as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
     """Say whether an unknown effect happened; or, with --conflict, what stands now that it was put right.
 

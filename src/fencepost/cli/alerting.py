@@ -14,7 +14,7 @@ from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace
 
 if TYPE_CHECKING:
-    from fencepost.runtime.alerting import Reading
+    from fencepost.runtime.alerting import Measurement
 
 Thresholds = Annotated[
     list[str] | None,
@@ -43,11 +43,8 @@ def alerts(
     else:
         terminal.table(
             ("", "alert", "now", "fires above", "about"),
-            [
-                (one.alert.severity if one.fires else "ok", one.name, one.shown, one.bound, one.says)
-                for one in found
-            ],
-        )  # fmt: skip
+            [(one.alert.severity if one.fires else "ok", one.name, one.shown, one.bound, one.says) for one in found],
+        )
         for one in firing:
             terminal.say(f"{one.name}: {one.alert.look_at} (docs/reference/runbook/{page_of(one.name)})")
     return Exit.FINDINGS if firing else Exit.DONE
@@ -69,7 +66,7 @@ def _thresholds(given: list[str]) -> dict[str, int]:
         raise Usage(error.message, hint=error.hint) from error
 
 
-def _row(one: Reading) -> dict[str, Any]:
+def _row(one: Measurement) -> dict[str, Any]:
     return {
         "name": one.name,
         "severity": one.alert.severity.value,

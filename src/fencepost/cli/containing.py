@@ -66,9 +66,7 @@ def release(
     return Exit.DONE
 
 
-def contained(
-    *, app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
-) -> Exit:  # fmt: skip
+def contained(*, app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False) -> Exit:
     """List what is contained, by people and by breakers.
 
     With --json: `contained` (`kind`, `name`, `by`, `reason`, `at`; of a breaker also `probe_at`, when one run is let

@@ -76,13 +76,11 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     acting.forward,
     acting.terminate,
     acting.reopen,
+    acting.migrate,
     many.bulk,
     confirming.proposals,
     confirming.confirm,
     confirming.decline,
-    auditing.audit,
-    checking.check,
-    acting.migrate,
     containing.contain,
     containing.release,
     containing.contained,
@@ -95,11 +93,13 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     contract.contract,
     doctor.doctor,
     alerting.alerts,
+    auditing.audit,
+    checking.check,
     restoring.restored,
     copying.copy,
     demonstrating.demo,
 )
-"""The commands in the order of `--help`, under their functions' names, with hyphens."""
+"""The commands in the order of `--help`, under their functions' names, with hyphens; groups come last there."""
 
 BELOW: dict[Callable[..., Exit], tuple[Callable[..., Exit], ...]] = {
     auditing.audit: (auditing.verify, auditing.anchor),

@@ -41,10 +41,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do to
 
 def bulk(
     verb: Verb, step: StepOfMany = None, *, reason: Reason, held_by: HeldBy = None, state: State = None,
-    workflow: WorkflowName = None, prefix: Prefix = None, shown: Shown = None, limit: AtMost = 20,
-    pace: Pace = "0s", dry_run: DryRun = False,
-    item: Item = None, by: By = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,
-    as_json: AsJson = False,
+    workflow: WorkflowName = None, prefix: Prefix = None, shown: Shown = None, limit: AtMost = 20, pace: Pace = "0s",
+    dry_run: DryRun = False, item: Item = None, by: By = None, app: AppOption = None, db: Db = None,
+    namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
     """Do one verb to many runs: those in a state, held for a reason, or shown by a --dry-run.
 

@@ -4,7 +4,8 @@
 
 So every attempt of an operation, in whichever life, hands out the same token: one key, one request. Whoever reads the
 ledger cannot make one, since the secret is not in it. A report is what its holder says: the job is done, with a value,
-or has failed. Handing tokens out is `effects.call`, taking reports in is `runtime.jobs`.
+or has failed. Handing tokens out is `effects.callbacks`, taking reports in is
+`runtime.callbacks`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,17 @@ _FORM = re.compile(rf"{_PREFIX}[A-Za-z0-9_-]{{43}}", re.ASCII)
 _DONE, _FAILED = "done", "failed"
 
 
-def checked(secrets: str | Iterable[str]) -> tuple[bytes, ...]:
+class HandedOut(NamedTuple):
+    """A callback's token as the ledger knows it: for which job of which operation, in which turn, and its digest."""
+
+    run: Run
+    step: str
+    item: str | None
+    name: str
+    digest: str
+
+
+def checked_secrets(secrets: str | Iterable[str]) -> tuple[bytes, ...]:
     """One secret or several as bytes, the one for new tokens first.
 
     Raises:
@@ -70,7 +81,7 @@ def is_same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-# -- reports ------------------------------------------------------------------------------------------------------
+# -- reports ----------------------------------------------------------------------------------------------------------
 
 
 def done(value: str) -> str:
@@ -100,13 +111,3 @@ def value_in(report: str) -> str | None:
 def failure_in(report: str) -> ErrorRecord:
     """What the workflow is told of a job that has failed."""
     return ErrorRecord.of(JobFailed, str(json.loads(report)[_FAILED]))
-
-
-class HandedOut(NamedTuple):
-    """A callback's token as the ledger knows it: for which job of which operation, in which turn, and its digest."""
-
-    run: Run
-    step: str
-    item: str | None
-    name: str
-    digest: str

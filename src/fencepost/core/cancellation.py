@@ -26,6 +26,7 @@ from fencepost.core.records import (
     REPLAYED_FAILURE,
     REPLY,
     RUNS_ON,
+    STATEMENT,
     WAITED_NO_LONGER,
 )
 from fencepost.core.states import OperationState, Outcome, RunState
@@ -123,13 +124,12 @@ class Cancellation:
     operations: tuple[OperationLayers, ...]
     steps: tuple[StepLayers, ...]
     children: tuple[ChildLayers, ...]
+    stands: tuple[OperationLayers, ...]
 
     @property
     def unsettled(self) -> tuple[OperationLayers, ...]:
         """The effects of which nobody knows yet what became; until there is none the run is not cancelled."""
         return tuple(one for one in self.operations if one.state in _UNSETTLED)
-
-    stands: tuple[OperationLayers, ...] = ()
 
 
 _UNSETTLED = (OperationState.RESERVED, OperationState.DISPATCHED, OperationState.UNKNOWN)
@@ -137,7 +137,7 @@ _UNSETTLED = (OperationState.RESERVED, OperationState.DISPATCHED, OperationState
 _ITS_OWN_END = (BODY_ENDED, REPLY, REPLAYED_FAILURE, IN_PROGRESS)
 """The kinds of observation that a body's end leaves."""
 
-_NOT_ITS_OWN = ("look-up", "statement", "not committed")
+_NOT_ITS_OWN = (LOOK_UP, STATEMENT, "not committed")
 """Evidence that settles an attempt without its body."""
 
 

@@ -2,9 +2,11 @@
 
     what              position                example
     effect            name, name[item]        charge    charge[line-7]
+    one about it      words before its name   compensate charge    forward charge    instead of charge[line-7]
     any other step    path, name, #n          /classify    /classify#2    /gather:1.0/classify
     numbered things   path, kind:n            /sleep:1    /race:2.1/compensate:1
-    a patch           /patch:id                /patch:charge-in-cents
+    a patch           /patch:id               /patch:charge-in-cents
+    a chosen way      forward:name[item]      forward:charge[line-7]
     the run's cancel  cancel
 
 A path is `/` for the workflow itself, and one more `gather:n.i/` or `race:n.i/` for each branch that it is inside of:
@@ -14,10 +16,10 @@ one effect.
 
 A patch is one thing in the whole run, whichever branch asks first.
 
-Two different things never share a position. In a name `%`, `/`, `[`, `#` and `:` are percent-escaped, so that only a
-numbered thing has a `:`, only a path a `/`, and the first `[` begins the item, which stands there as it is. An effect
-named `cancel` is written `%63ancel`. This file only writes positions; who counts the occurrences is `branch`, and what
-is recorded at a position belongs to the ledger.
+Two different things never share a position. In a name `%`, `/`, `[`, `#` and `:` are percent-escaped, so that only what
+is numbered, or what no code has asked for, has a `:`, only a path a `/`, and the first `[` begins the item, which is
+there as it is. An effect named `cancel` is written `%63ancel`. This file only writes positions; who counts the
+occurrences is `branch`, and what is recorded at a position belongs to the ledger.
 """
 
 from __future__ import annotations

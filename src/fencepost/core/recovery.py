@@ -345,6 +345,7 @@ __all__ = [
     "decide",
     "has_token_out",
     "in_the_way",
+    "is_kept_back",
     "key_holds",
     "may_resend",
     "span_remaining",

@@ -22,9 +22,10 @@ LOOK_EVERY = 0.05
 GRACE = 5.0
 """Seconds that a body has to clean up after it was cancelled; one that still runs then ignores its cancel."""
 
-
 WRITE_LOOK = 1.0
 """Seconds by which a hastened body is given more time, as long as a write of it is on its way."""
+
+_CANCELLED = "the run is cancelled, and the time that a body has to end then is over"
 
 
 class Overdue:
@@ -131,6 +132,3 @@ class Bounded:
         others = self.task.uncancel() if self.task is not None else 0
         if others == 0 and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise TimeoutError(_CANCELLED if self.attempting.told else "the attempt timeout is over") from error
-
-
-_CANCELLED = "the run is cancelled, and the time that a body has to end then is over"

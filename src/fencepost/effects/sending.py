@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 RETURNED = canonical({"kind": "returned"})
 """The evidence of a body that returned and let us see no reply: its own word."""
 
+CANCEL_WITHIN = 10 * SECOND
+"""Microseconds that the target has to answer a cancel: it holds up nothing, and only the end of its worker waits."""
+
 
 async def run_async(bound: Bound[Any], attempting: Attempting, executor: Executor, overdue: Overdue) -> Sent:
     """Run the body in this event loop, or in `executor` if it is a plain function, bounded by the attempt timeout."""
@@ -138,10 +141,6 @@ async def cancel_async(  # noqa: PLR0917 - as the others here, and what is asked
             raise
         return failed(attempting, error)
     return returned(attempting, value)
-
-
-CANCEL_WITHIN = 10 * SECOND
-"""Microseconds that the target has to answer a cancel: it holds up nothing, and only the end of its worker waits."""
 
 
 def returned(attempting: Attempting, value: Any) -> Sent:

@@ -25,6 +25,9 @@ LOG = logging.getLogger("fencepost.receiving")
 
 METHOD = "POST"
 
+RETRY_AFTER = 5
+"""Seconds after which a sender is asked to come back, where it is not its own fault."""
+
 
 class Taking(Protocol):
     """An app, as far as an endpoint calls it."""
@@ -115,7 +118,3 @@ class Endpoint(ABC):
             return answers.unavailable()
         LOG.error("a request was not taken in", exc_info=error)
         return answers.problem(500, "Not taken in", "send it again later", retry_after=RETRY_AFTER)
-
-
-RETRY_AFTER = 5
-"""Seconds after which a sender is asked to come back, where it is not its own fault."""

@@ -24,7 +24,7 @@ COSTLY = frozenset({"audit"})
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Measurement:
     """One alert as it is now. `value` is in the alert's unit, `says` names what it is about, "" for nothing."""
 
     name: str
@@ -54,18 +54,18 @@ Measure = Callable[["Store", str], tuple[int, str]]
 
 def readings(
     store: Store, namespace: str, *, thresholds: Mapping[str, int] | None = None, names: Iterable[str] = ALERTS
-) -> list[Reading]:
+) -> list[Measurement]:
     """Every alert, or those of these `names`, in the table's order; `thresholds` in place of the table's.
 
     Raises:
         StoreUnavailable: the ledger cannot be read.
     """
     own, wanted = thresholds or {}, set(names)
-    found: list[Reading] = []
+    found: list[Measurement] = []
     for name, alert in ALERTS.items():
         if name in wanted:
             value, says = MEASURES[name](store, namespace)
-            found.append(Reading(name, alert, value, own.get(name, alert.threshold), says))
+            found.append(Measurement(name, alert, value, own.get(name, alert.threshold), says))
     return found
 
 

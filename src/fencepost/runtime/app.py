@@ -2,8 +2,8 @@
 
 `start`, `signal`, `cancel` and the operators' verbs write to the ledger and may be called from any process; `worker`
 runs workflows in this one. Every method is async; `app.sync` offers the same methods, blocking, from the same code.
-Opening the ledger happens at the first use, so that importing a module with an app touches no file.
-What a person may do to a run is `operators`.
+Opening the ledger happens at the first use, so that importing a module with an app touches no file. What a person may
+do to a run is `operators`, what an outside system may report `callbacks`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from fencepost.core.callback import checked
+from fencepost.core.callback import checked_secrets
 from fencepost.core.duration import SECOND, microseconds
-from fencepost.core.errors import (
-    DeclarationError,
-    Misuse,
-)
+from fencepost.core.errors import DeclarationError, Misuse
 from fencepost.core.guarantee import Blank, blanks
 from fencepost.core.identity import check_name, check_run_id
 from fencepost.core.permissions import Permissions
@@ -57,6 +54,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 SECRET_VARIABLE = "FENCEPOST_CALLBACK_SECRET"  # noqa: S105 - the name, not the secret
+
 THREADS_MAX = 64
 """Threads for plain `def` bodies."""
 
@@ -119,7 +117,7 @@ class App(Operators, Callbacks):
             self.register(declared)
         self.schedules = Schedules(self, schedules)
         self.queues = Queues(self, queues)
-        secrets = checked(callback_secret or os.environ.get(SECRET_VARIABLE) or ())
+        secrets = checked_secrets(callback_secret or os.environ.get(SECRET_VARIABLE) or ())
         self.outside = Outside(dict(targets or {}), configured(model, os.environ), options or DoorOptions(), secrets)
         self._lease_length = microseconds(lease, what="lease")
         self._margin = microseconds(margin, what="margin")
@@ -314,7 +312,8 @@ class App(Operators, Callbacks):
         lease = self.host.lease.id if worker is not None else None
         new = NewRun(
             self.namespace, check_run_id(id), workflow.name, workflow.version, on_behalf_of, text, fingerprint,
-            begun_by(self.host.overdue), lease, now + placed.delay, now, resource, None, *placed[:4],
+            begun_by(self.host.overdue), lease, now + placed.delay, now, resource, None,
+            placed.queue, placed.queue_key, placed.priority, placed.dedup,
         )  # fmt: skip
         if connection is not None:
             run = await self._starts.join(store, new, connection)

@@ -14,12 +14,12 @@ NOBODY = "a sender without a name"
 
 
 def summary(
-    run: Run, operation: Operation | None = None, *, override: bool = False, seconds: Proposal | None = None
+    run: Run, operation: Operation | None = None, *, override: bool = False, seconded: Proposal | None = None
 ) -> str:
     """What an audit row says of the state before or after: the run's and, where one is meant, the operation's.
 
-    `override`: the law was set aside by name, and what the contract guarantees no longer holds. `seconds`: what another
-    person had proposed.
+    `override`: the law was set aside by name, and what the contract guarantees no longer holds. `seconded`: what
+    another person had proposed, and this one has confirmed.
     """
     said: dict[str, object] = {"run": run.state.value, "generation": run.generation, "pinned": run.workflow_version}
     if operation is not None:
@@ -30,9 +30,9 @@ def summary(
             said["conflict"] = True
     if override:
         said["guarantee"] = "lost by override"
-    if seconds is not None:
-        said["proposal"] = seconds.no
-        said["proposed by"] = seconds.proposed_by
+    if seconded is not None:
+        said["proposal"] = seconded.no
+        said["proposed by"] = seconded.proposed_by
     return canonical(said)
 
 
@@ -54,6 +54,11 @@ def row(
         step=step,
         item=item,
     )
+
+
+def of_refusal(namespace: str, verb: str, about: str, *, by: str, why: str, now: int, step: str | None = None) -> Audit:
+    """The audit row of what was refused before there was anything to look at; `about` stands for the run."""
+    return Audit(now, by, verb, about, "refused", why, "{}", "{}", namespace, step)
 
 
 def of_signal(

@@ -138,7 +138,7 @@ class Rehearsal:
         self.namespace = app.namespace
         self.policy = app.policy
         self.login = app.login
-        self.seconds = app.seconds
+        self.seconded = app.seconded
         self.moves: tuple[str, ...] = ()
 
     @property

@@ -144,12 +144,11 @@ def send_to_waiting(app: App, name: str, value: Any, *, id: str, sender: str) ->
             ids={"signal": name},
         )
         for run in now_waiting:
-            app.store.audit(
-                Audit(
-                    app.store.now(), sender or audit.NOBODY, audit.SIGNAL, run, "refused", refused.message, "{}", "{}",
-                    app.namespace, name,
-                )
+            row = audit.of_refusal(
+                app.namespace, audit.SIGNAL, run, by=sender or audit.NOBODY, why=refused.message, now=app.store.now(),
+                step=name,
             )  # fmt: skip
+            app.store.audit(row)
         raise refused
     run = now_waiting[0] if now_waiting else waits[0][0]
     return signalling.send(app, run, name, value, id=id, sender=sender)

@@ -35,7 +35,7 @@ class Seconded:
         self.namespace = app.namespace
         self.policy = app.policy
         self.login = app.login
-        self.seconds: Proposal | None = proposal
+        self.seconded: Proposal | None = proposal
 
 
 def confirm(app: Desk, no: int, *, by: str, reason: str) -> Run:
@@ -50,9 +50,7 @@ def confirm(app: Desk, no: int, *, by: str, reason: str) -> Run:
     _or_refuse(app, found, CONFIRM, lambda: _require_second(app, found, by), by=by, reason=reason)
     run = app.store.load(found.run).run
     arguments = json.loads(found.arguments)
-    return ON_RUNS[found.verb](
-        Seconded(app, found), run, by=by, reason=with_both, version=found.seen, **arguments
-    )  # fmt: skip
+    return ON_RUNS[found.verb](Seconded(app, found), run, by=by, reason=with_both, version=found.seen, **arguments)
 
 
 def decline(app: Desk, no: int, *, by: str, reason: str) -> Proposal:
@@ -124,9 +122,7 @@ def _of(app: Desk, no: int) -> Proposal | None:
     return app.store.proposal(app.namespace, no)
 
 
-def _or_refuse(
-    app: Desk, found: Proposal | None, verb: str, ask: Callable[[], None], *, by: str, reason: str
-) -> None:  # fmt: skip
+def _or_refuse(app: Desk, found: Proposal | None, verb: str, ask: Callable[[], None], *, by: str, reason: str) -> None:
     """Ask, and leave the row of a refusal."""
     assert verb in VERBS, "it needs a role"
     try:

@@ -36,7 +36,7 @@ class Desk(Asked, Protocol):
         """The workflows that the app knows, by name and version."""
 
     @property
-    def seconds(self) -> Proposal | None:
+    def seconded(self) -> Proposal | None:
         """What another person has proposed, and this one carries out."""
 
 
@@ -76,7 +76,7 @@ def perform(
     Whoever lacks the verb's role is refused. Where two persons are needed, it is kept as a proposal instead, which
     `SecondPersonNeeded` tells; `asked` are the verb's own arguments, to be repeated by the second one.
     """
-    store, seconds = app.store, app.seconds
+    store, seconded = app.store, app.seconded
     policy: Permissions | None = None
 
     def decision(history: History, now: int) -> Any:
@@ -86,12 +86,12 @@ def perform(
             )
         target = None if operation is None else operation_in(history, *operation)
         before = audit.summary(history.run, target)
-        two = policy and not seconds and case_for_two(policy, verb, history, override=override)
+        two = policy and not seconded and case_for_two(policy, verb, history, override=override)
         done = deed(history, now)
         if two:  # it applies, so that somebody may well be asked to confirm it
             raise _TakesTwo(two, history)
         after_run = after_moves(history.run, done.moves)
-        after = audit.summary(after_run, target, override=override, seconds=seconds)
+        after = audit.summary(after_run, target, override=override, seconded=seconded)
         step, item = operation or (None, None)
         written = audit.row(
             history, verb=verb, by=by, reason=reason, now=now, before=before, after=after, step=step, item=item
@@ -101,7 +101,7 @@ def perform(
     try:
         require_a_word(verb, by, reason, ids={"run": run.id})
         policy = require(app, verb, by)
-        return store.decide(run.no, decision, confirms=None if seconds is None else Closing(seconds.no, by))
+        return store.decide(run.no, decision, confirms=None if seconded is None else Closing(seconded.no, by))
     except _TakesTwo as two:
         assert policy is not None, "it says that two are needed"
         where = {} if operation is None else {"step": operation[0], "item": operation[1]}

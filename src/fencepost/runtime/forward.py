@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def forward(
     app: Desk, run: Run, *, step: str, item: str | None = None, by: str, reason: str, version: int | None = None
 ) -> Run:
-    """Have what a failed effect was to do done by the other way that it declares, and let its run go on from there.
+    """Have a failed effect's work done the other way that it declares, and let its run go on from there.
 
     The choice is kept with the run: the effect itself is not tried again, and its error reaches nobody.
     """

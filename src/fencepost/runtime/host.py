@@ -72,7 +72,7 @@ class Host:
     """The epoch of a restored ledger, until a person says that nothing more turns up from the time lost with it."""
 
     login: str | None = None
-    seconds: Proposal | None = None
+    seconded: Proposal | None = None
     """Nobody's: what is done through a host is done by a run, and not by a person."""
 
     def policy(self) -> Permissions | None:

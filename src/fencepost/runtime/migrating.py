@@ -56,9 +56,7 @@ def migrate(app: Desk, run: Run, *, to: int, by: str, reason: str, version: int 
         move = move._replace(wake_at=None if rests else now, hold=found.hold, ended_at=found.ended_at)
         return Deed([*disown(history, now), pin, move], [])
 
-    return perform(
-        app, run, "migrate", by=by, reason=reason, version=version, deed=deed, asked={"to": to}
-    ).run  # fmt: skip
+    return perform(app, run, "migrate", by=by, reason=reason, version=version, deed=deed, asked={"to": to}).run
 
 
 def _version(app: Desk, run: Run, to: int) -> Workflow[..., Any]:

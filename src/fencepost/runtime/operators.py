@@ -1,7 +1,7 @@
-"""What a person may ask of an app: the operators' verbs, the audit, and a check of the whole ledger.
+"""What a person may ask of an app: the verbs, what waits for a second person, containing, the audit, alerts, a check.
 
-Each method finds the run and calls the function that decides, on a thread; those are in `verbs` and `checking`. `app`
-inherits them, and with it `app.sync` and whatever stands on an app.
+Each method finds the run and calls the function that decides, on a thread; those are in `verbs`, `confirming`,
+`containing`, `alerting` and `checking`. `app` inherits them, and with it `app.sync` and whatever stands on an app.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencepost.core import alerts
-from fencepost.core.errors import Misuse, RunNotFound
+from fencepost.core.errors import Misuse
 from fencepost.core.permissions import Permissions
 from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, Run
 from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.runtime import confirming, containing, migrating, verbs
-from fencepost.runtime.alerting import Reading, readings
+from fencepost.runtime.alerting import Measurement, readings
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
 from fencepost.runtime.deeds import in_turn
-from fencepost.runtime.permits import run_for
+from fencepost.runtime.permits import no_such_run, run_for
 from fencepost.runtime.rehearsal import Rehearsal
 from fencepost.runtime.repertoire import name_of
 from fencepost.runtime.signalling import audit_what_ends_have_refused
@@ -51,7 +51,7 @@ class Operators(ABC):
     workflows: dict[tuple[str, int], Workflow[..., Any]]
     permissions: Permissions | None
     login: str | None
-    seconds: Proposal | None = None
+    seconded: Proposal | None = None
     """What another person has proposed: nothing, where somebody begins."""
 
     @property
@@ -63,7 +63,7 @@ class Operators(ABC):
         """The run with this id. Raises `RunNotFound`."""
         run = await asyncio.to_thread(self.store.find, self.namespace, run_id)
         if run is None:
-            raise RunNotFound(f"no run has the id {run_id!r}", hint="`fencepost runs` lists them", ids={"run": run_id})
+            raise no_such_run(run_id)
         return run
 
     @abstractmethod
@@ -178,7 +178,7 @@ class Operators(ABC):
     async def forward(
         self, run_id: str, step: str, *, by: str, reason: str, item: str | None = None, version: int | None = None
     ) -> Run:
-        """Have the work of a step that failed done by the other way that its effect declares; see `cancel`.
+        """Have a failed step's work done the other way that its effect declares; see `cancel`.
 
         Its run, held or failed, goes on with that answer. Refused once the run has begun to go back.
         """
@@ -324,7 +324,7 @@ class Operators(ABC):
         """
         return await asyncio.to_thread(verify_audit, self.store, anchor)
 
-    async def alerts(self, thresholds: Mapping[str, str] | None = None) -> list[Reading]:
+    async def alerts(self, thresholds: Mapping[str, str] | None = None) -> list[Measurement]:
         """Every alert as it is now, the most urgent first; `thresholds` such as {"queue age": "30s"}.
 
         Raises:

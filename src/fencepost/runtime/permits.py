@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Protocol
 from fencepost.core.errors import Misuse, NotPermitted, RunNotFound
 from fencepost.core.permissions import VERBS, Permissions
 from fencepost.core.records import Audit, Run
+from fencepost.runtime import audit
 
 if TYPE_CHECKING:
     from fencepost.store.api import Store
 
 DECLARED = "declare permissions"
+
+UNNAMED = "nobody named"
+"""Who stands in the row of a verb that nobody would put a name to."""
 
 
 class Asked(Protocol):
@@ -97,30 +101,32 @@ def run_for(app: Asked, run_id: str, verb: str, *, by: str, reason: str) -> Run:
     found = app.store.find(app.namespace, run_id)
     if found is not None:
         return found
-    told = RunNotFound(f"no run has the id {run_id!r}", hint="`fencepost runs` lists them", ids={"run": run_id})
+    told = no_such_run(run_id)
     refuse(app, verb, run_id, by=by, reason=reason, why=told.message)
     raise told
+
+
+def no_such_run(run_id: str) -> RunNotFound:
+    """What is told of an id that no run has."""
+    return RunNotFound(f"no run has the id {run_id!r}", hint="`fencepost runs` lists them", ids={"run": run_id})
 
 
 def refuse(app: Asked, verb: str, about: str, *, by: str, reason: str, why: str) -> None:
     """Append the audit row of a verb that was refused before there was anything to look at."""
     told = f"{reason} (refused: {why})".replace("\0", "\\0")
-    row = Audit(app.store.now(), by or NOBODY, verb, about, "refused", told, "{}", "{}", namespace=app.namespace)
+    row = audit.of_refusal(app.namespace, verb, about, by=by or UNNAMED, why=told, now=app.store.now())
     app.store.audit(row)
-
-
-NOBODY = "nobody named"
 
 
 def declare(store: Store, namespace: str, policy: Permissions) -> None:
     """Write an app's policy into its ledger; a row says what it was before, if it differs."""
 
-    def audit(before: str | None, now: int) -> Audit:
+    def audited(before: str | None, now: int) -> Audit:
         by, why = this_process(), "a worker of an app that declares it has begun"
         return Audit(now, by, DECLARED, "", "done", why, before or "null", text, namespace=namespace)
 
     text = policy.as_text()
-    store.declare_policy(namespace, text, audit)
+    store.declare_policy(namespace, text, audited)
 
 
 def this_process() -> str:

@@ -104,11 +104,7 @@ def _require(app: App, verb: str, run_id: str, name: str, by: str) -> None:
     try:
         require(app, verb, by)
     except NotPermitted as refused:
-        row = Audit(
-            app.store.now(), by or audit.NOBODY, verb, run_id, "refused", refused.message, "{}", "{}", app.namespace,
-            name,
-        )  # fmt: skip
-        app.store.audit(row)
+        _audit_refusal(app, verb, run_id, name, refused, by=by)
         raise
 
 
@@ -171,13 +167,15 @@ def _unknown(app: App, run_id: str, name: str, sender: str, verb: str) -> RunNot
         hint="check the id and the namespace; a signal is only kept for a run that was started",
         ids={"namespace": app.namespace, "run": run_id, "signal": name},
     )
-    app.store.audit(
-        Audit(
-            app.store.now(), sender or audit.NOBODY, verb, run_id, "refused", told.message, "{}", "{}", app.namespace,
-            name,
-        )
-    )  # fmt: skip
+    _audit_refusal(app, verb, run_id, name, told, by=sender)
     return told
+
+
+def _audit_refusal(app: App, verb: str, run_id: str, name: str, refused: Misuse, *, by: str) -> None:
+    row = audit.of_refusal(
+        app.namespace, verb, run_id, by=by or audit.NOBODY, why=refused.message, now=app.store.now(), step=name
+    )
+    app.store.audit(row)
 
 
 def audit_what_ends_have_refused(store: Store) -> None:

@@ -3,7 +3,8 @@
 A verb reads the run under the write lock, checks the law and the row version the person saw, changes it and writes one
 audit row, all at once. A verb that does not apply raises `VerbRefused`, changes nothing, and leaves a row too, as does
 one that was called wrongly; so does the second click. Screens and the command line call these functions and no others.
-How one is carried out is `deeds`; the states are in `core.transitions`.
+Two are long enough for a file of their own: `going_back` has `compensate`, `forward` has itself. How one is carried out
+is `deeds`; the states are in `core.transitions`.
 """
 
 from __future__ import annotations
@@ -146,9 +147,7 @@ def retry(
         return Deed([entry.move(OperationEvent.RETRY, now), go_on(history.run, now)], [])
 
     found = (step, item)
-    return perform(
-        app, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found
-    ).run  # fmt: skip
+    return perform(app, run, "retry", by=by, reason=reason, version=version, deed=deed, operation=found).run
 
 
 def settle(

@@ -150,7 +150,6 @@ Declaration = Callable[[list[Plan], int], list[Plan]]
 Redeclared = Callable[[Plan, Plan], Audit | None]
 """The audit row of a schedule that code declares otherwise than it was; None: nothing that a person has to see."""
 
-
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
 
 
@@ -372,11 +371,10 @@ class Store(Protocol):
     def decide(self, run: int, decision: Decision, *, confirms: Closing | None = None) -> History:
         """Load a run under the write lock, let `decision` choose moves, apply them with its audit rows, reload.
 
-        `confirms` closes a proposal in the same commit; raises `VerbRefused` where it is closed already, or over.
-
         What operators' verbs and late evidence use. Moves are made in their own order. The decision may raise; then
         nothing is changed; audit rows that record a refusal are written by `audit`. Raises `IllegalTransition` when a
-        move does not fit the history that was handed in.
+        move does not fit the history that was handed in. `confirms` closes a proposal in the same commit; raises
+        `VerbRefused` where it is closed already, or over.
         """
 
     def audit(self, row: Audit) -> Audit:

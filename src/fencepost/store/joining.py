@@ -63,8 +63,5 @@ def on_postgres(
 def _found(queries: Mapping[str, Query], new: NewRun, *, is_new: bool) -> Steps[Started]:
     found = yield queries["find_run"], {"namespace": new.namespace, "id": new.id}
     if not found.rows:
-        found = yield (
-            queries["find_duplicate"],
-            {"namespace": new.namespace, "queue": new.queue, "dedup": new.dedup},
-        )
+        found = yield queries["find_duplicate"], {"namespace": new.namespace, "queue": new.queue, "dedup": new.dedup}
     return Started(rows.run(found.rows[0]), is_new)

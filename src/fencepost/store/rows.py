@@ -1,7 +1,7 @@
 """Turns rows of the tables into records: the column order of the SELECTs in one place.
 
 Each function takes the columns in the order of its query in history.sql, runs.sql, leases.sql, schedules.sql,
-people.sql or audit.sql. It decides nothing and reads nothing; `sqlite` runs the queries.
+people.sql, containment.sql or audit.sql. It decides nothing and reads nothing; the stores run the queries.
 """
 
 from __future__ import annotations

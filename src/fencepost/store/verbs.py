@@ -416,9 +416,8 @@ class Verbs(ABC):
 
 def confirm(work: Work, confirms: Closing, now: int) -> None:
     """Close a proposal as confirmed, in the transaction of the verb that it was made for; see `Store.decide`."""
-    if not work.change(
-        "close_proposal", no=confirms.no, state=ProposalState.CONFIRMED.value, by=confirms.by, now=now
-    ):  # fmt: skip
+    confirmed = ProposalState.CONFIRMED.value
+    if not work.change("close_proposal", no=confirms.no, state=confirmed, by=confirms.by, now=now):
         raise VerbRefused(
             f"proposal {confirms.no} is closed already, or its time is over",
             hint="`fencepost proposals` lists those that can be confirmed",

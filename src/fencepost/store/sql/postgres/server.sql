@@ -82,8 +82,7 @@ LOCK TABLE fencepost.audit IN SHARE ROW EXCLUSIVE MODE;
 -- for.
 SELECT no, run.namespace, run.id, workflow, workflow_version, input, fingerprint, state, generation, version,
     created_at, changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind, run.queue,
-    queue_key, priority
+    takeovers, resource, parent_step, turn, behind, run.queue, queue_key, priority
 FROM unnest(:namespace::text[], :id::text[], :queue::text[], :dedup::text[])
     WITH ORDINALITY AS asked (namespace, id, queue, dedup, place)
 JOIN fencepost.run ON run.no = coalesce(

@@ -91,8 +91,7 @@ WHERE namespace = :namespace AND queue IS NOT NULL AND lease IS NULL AND ended_a
 -- The run that stands for the same in its queue: the last one.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind, queue,
-    queue_key, priority
+    takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
 FROM run WHERE namespace = :namespace AND queue = :queue AND dedup = :dedup AND dedup IS NOT NULL
 ORDER BY no DESC LIMIT 1;
 

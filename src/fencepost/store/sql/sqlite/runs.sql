@@ -18,24 +18,21 @@ INSERT INTO run (
 -- The run with this id: its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind, queue,
-    queue_key, priority
+    takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
 FROM run WHERE namespace = :namespace AND id = :id ORDER BY turn DESC LIMIT 1;
 
 -- name: load_run
 -- The run with this number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind, queue,
-    queue_key, priority
+    takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
 FROM run WHERE no = :run;
 
 -- name: list_runs
 -- A page of runs in any state, newest first; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind, queue,
-    queue_key, priority
+    takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
 FROM run
 WHERE namespace = :namespace AND no < :after AND state <> 'continued'
 AND (:workflow IS NULL OR workflow = :workflow)
@@ -46,8 +43,7 @@ ORDER BY no DESC LIMIT :limit;
 -- A page of runs in one state, newest first.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind, queue,
-    queue_key, priority
+    takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
 FROM run
 WHERE namespace = :namespace AND state = :state AND no < :after
 AND (:workflow IS NULL OR workflow = :workflow)
@@ -58,16 +54,14 @@ ORDER BY no DESC LIMIT :limit;
 -- The runs that a run has started, in that order; of each its last turn.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind, queue,
-    queue_key, priority
+    takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
 FROM run WHERE parent = :run AND state <> 'continued' ORDER BY no;
 
 -- name: find_turn
 -- An earlier turn of a run.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
-    takeovers, resource, parent_step, turn, behind, queue,
-    queue_key, priority
+    takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
 FROM run WHERE namespace = :namespace AND id = :id AND turn = :turn;
 
 -- name: unknown_below
@@ -142,8 +136,7 @@ ORDER BY no LIMIT 1;
 UPDATE run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
     generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, woken = 0, behind = NULL,
-    changed_at = :now,
-    takeovers = :takeovers, answers = :answers,
+    changed_at = :now, takeovers = :takeovers, answers = :answers,
     began_at = CASE WHEN queue IS NOT NULL THEN coalesce(began_at, :now) END
 WHERE no = :run AND generation = :generation AND state = :expected;
 

@@ -5,8 +5,7 @@
 -- The next runs by their number.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at, takeovers,
-    resource, parent_step, turn, behind, queue,
-    queue_key, priority
+    resource, parent_step, turn, behind, queue, queue_key, priority
 FROM run WHERE no > :after ORDER BY no LIMIT :limit;
 
 -- name: walk_steps
