@@ -88,6 +88,7 @@ async def test_nothing_is_sent_toward_it_and_the_run_goes_on_by_itself_when_it_i
         assert target.requests == ["one"]
         (operation,) = (await app.show("r")).operations
         assert len(operation.attempts) == 1
+        assert not (await app.check()).found
 
 
 @played

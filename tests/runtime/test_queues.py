@@ -207,6 +207,7 @@ async def test_a_paused_queue_begins_nothing_and_a_cancel_goes_through(db):
         assert [(row.verb, row.actor) for row in rows] == [("resume queue", "ann"), ("pause queue", "ann")]
         with pytest.raises(Misuse, match="no queue 'post'"):
             await app.queues.pause("post", by="ann", reason="x")
+        assert not (await app.check()).found
 
 
 @played

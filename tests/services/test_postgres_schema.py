@@ -75,4 +75,5 @@ def test_no_plan_reads_a_table_from_end_to_end(postgres: Place, inside, name: st
     nodes = json.dumps(plan)
     assert "Index" in nodes
     found = re.findall(r'"Node Type": "Seq Scan"[^}]*?"Relation Name": "(\w+)"', nodes)
-    assert [relation for relation in found if relation not in ("epoch", "mark")] == []
+    # One row, one row a connection, and nearly always none.
+    assert [relation for relation in found if relation not in ("epoch", "mark", "containment")] == []
