@@ -93,8 +93,12 @@ class Host:
         if self.queues is not None:
             self.queues.write()
         lease.take()
-        self.lease = lease
-        self.lost_time = self.open_epoch()
+        try:
+            self.lost_time = self.open_epoch()
+        except BaseException:
+            lease.end()  # or its thread would renew it for a life that never begins
+            raise
+        self.lease = lease  # from here on something may be sent under it
 
     def carried(self) -> str:
         """The workflows that this process knows, for everybody to see beside its lease."""
