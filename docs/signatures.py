@@ -18,13 +18,15 @@ from fencepost.core.duration import spelled
 GROUPS: dict[str, tuple[str, ...]] = {
     "Declare": (
         *("effect", "read", "compute", "model", "workflow", "KeyHeader", "KeyArgument", "Fenced", "Retry"),
-        *("Compensation", "Stands", "Allowed", "Refused", "Right", "Layer"),
+        *("Compensation", "Stands", "Allowed", "Refused", "Right", "Layer", "Secret", "Redacted"),
     ),
     "Run": (
         *("App", "Schedule", "Queue", "Rate", "Target", "Breaker", "DoorOptions", "Ledger", "Handle", "Run"),
         *("RunState", "EndedRun", "Rehearsal", "CompensationReport", "Cancellation", "Approval"),
     ),
-    "Look after a ledger": ("Permissions", "Above", "Selection", "Anchor"),
+    "Look after a ledger": (
+        *("Permissions", "Above", "Selection", "Anchor", "Retention", "Purged", "AesGcm", "Codec"),
+    ),
     "Inside a step": ("Call", "SyncCall", "Http", "SyncHttp", "Reply"),
     "Answers of a look-up": ("Found", "Absent", "Inconclusive", "Conflicting"),
     "Models": ("Endpoint", "RuleBased", "Rule", "Answerer", "Question"),

@@ -31,6 +31,7 @@ from fencepost.core.errors import (
     JobFailed,
     JobLost,
     JobUnknown,
+    KeyUnavailable,
     LeaseLost,
     LedgerWentBack,
     Malformed,
@@ -76,6 +77,7 @@ from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
 from fencepost.effects.question import Answerer, MalformedAnswer, Question
 from fencepost.effects.repeaters import Layer
 from fencepost.effects.rules import Rule, RuleBased
+from fencepost.effects.secret import Redacted, Secret
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime.app import App
 from fencepost.runtime.bulk import Selection
@@ -84,17 +86,21 @@ from fencepost.runtime.handle import Handle
 from fencepost.runtime.ledger import Ledger
 from fencepost.runtime.rehearsal import Rehearsal
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
+from fencepost.runtime.retention import Purged, Retention
 from fencepost.runtime.run import Run
 from fencepost.runtime.schedule import Schedule
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow, workflow
+from fencepost.store.aes_gcm import AesGcm
 from fencepost.store.chain import Anchor
+from fencepost.store.sealed import Codec
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Above",
     "Absent",
+    "AesGcm",
     "Allowed",
     "AlreadyAnswered",
     "Ambiguous",
@@ -112,6 +118,7 @@ __all__ = [
     "Cancelled",
     "ChildFailed",
     "ChildRefused",
+    "Codec",
     "CompensatedEffect",
     "Compensation",
     "CompensationIncomplete",
@@ -142,6 +149,7 @@ __all__ = [
     "JobUnknown",
     "KeyArgument",
     "KeyHeader",
+    "KeyUnavailable",
     "Layer",
     "LeaseLost",
     "Ledger",
@@ -154,14 +162,17 @@ __all__ = [
     "NotSent",
     "Permanent",
     "Permissions",
+    "Purged",
     "Question",
     "Queue",
     "Rate",
     "RateLimited",
+    "Redacted",
     "Refused",
     "Rehearsal",
     "RepeatedEffect",
     "Reply",
+    "Retention",
     "Retry",
     "Right",
     "Rule",
@@ -177,6 +188,7 @@ __all__ = [
     "RunTerminated",
     "Schedule",
     "SecondPersonNeeded",
+    "Secret",
     "Selection",
     "Stands",
     "Step",

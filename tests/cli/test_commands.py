@@ -25,6 +25,7 @@ def test_the_commands_are_those_that_the_docs_name():
             "compensate",
             "forward",
             "terminate",
+            "purge",
             "reconcile",
             "reopen",
             "bulk",

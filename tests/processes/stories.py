@@ -13,6 +13,7 @@ from fencepost.core.errors import Cancelled, StepFailed, WaitExpired
 from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.declare import compute, effect
 from fencepost.effects.policy import Refused
+from fencepost.effects.values import VALUE_MAX
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.processes.workflows import PLACES, QUICK, SETTLE, TIMEOUT, Made, Order, made, promises, undoing
@@ -51,7 +52,7 @@ slowly = made(
     retry=Retry(attempts=3, within=5 * MINUTE, first_delay=25 * SECOND, longest_delay=25 * SECOND),
 )  # fmt: skip
 
-TOO_BIG = 2 * 1024 * 1024
+TOO_BIG = VALUE_MAX + 1
 
 
 @effect(

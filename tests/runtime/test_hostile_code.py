@@ -18,7 +18,7 @@ from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.declare import compute, effect, read
 from fencepost.effects.policy import Allowed, Refused
 from fencepost.effects.promises import KeyHeader
-from fencepost.effects.values import MIB
+from fencepost.effects.values import VALUE_MAX
 from fencepost.runtime import verbs
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
@@ -155,7 +155,7 @@ def test_whatever_a_workflow_raises_makes_its_run_fail(db, error):
     assert target.requests == ["a"]
 
 
-@pytest.mark.parametrize("answer", [17, None, object(), b"bytes", ["made"], "x" * (MIB + 1), "\udc80"])
+@pytest.mark.parametrize("answer", [17, None, object(), b"bytes", ["made"], "x" * (VALUE_MAX + 1), "\udc80"])
 def test_a_body_that_returns_what_its_type_does_not_allow_has_happened_and_its_result_is_missing(db, answer):
     @effect(send_key=KeyHeader("K", window="24h"), retry=QUICK, name="wrong")
     async def wrong(call: Call) -> str:
@@ -185,11 +185,11 @@ def test_a_body_that_returns_what_its_type_does_not_allow_has_happened_and_its_r
 
 @played
 async def test_an_oversized_argument_holds_the_run_and_nothing_is_sent(db):
-    flow = running(keyed, "x" * (MIB + 1))
+    flow = running(keyed, "x" * (VALUE_MAX + 1))
     async with working(db, flow) as app:
         with pytest.raises(RunHeld, match="ValueRefused"):
             await (await app.start(flow, id="r")).result()
-        assert str(MIB) in (await hold(app, "r"))["detail"]
+        assert str(VALUE_MAX) in (await hold(app, "r"))["detail"]
     assert target.requests == []
 
 
@@ -197,7 +197,7 @@ async def test_an_oversized_argument_holds_the_run_and_nothing_is_sent(db):
 async def test_an_oversized_result_of_a_workflow_holds_it_and_repeats_nothing(db):
     @workflow(name="large")
     async def large(run: Run) -> str:
-        return await run.do(keyed("a")) * MIB
+        return await run.do(keyed("a")) * VALUE_MAX
 
     async with working(db, large) as app:
         with pytest.raises(RunHeld, match="result refused"):
@@ -211,7 +211,7 @@ async def test_an_oversized_result_of_a_workflow_holds_it_and_repeats_nothing(db
 async def test_an_oversized_error_message_is_cut_and_the_run_is_readable(db):
     @compute(name="loud")
     async def loud(call: Call) -> str:
-        raise ValueError("x" * (3 * MIB))
+        raise ValueError("x" * VALUE_MAX)
 
     flow = running(loud)
     async with working(db, flow) as app:

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.core.errors import Misuse, RunInputMismatch, RunNotFound, ValueRefused
 from fencepost.core.states import RunState
-from fencepost.effects.values import MIB
+from fencepost.effects.values import VALUE_MAX
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
@@ -103,7 +103,7 @@ async def test_a_workflow_that_the_app_does_not_know_is_not_started(db):
 async def test_an_input_over_the_limit_is_refused_where_it_is_handed_in(db):
     async with App(db, workflows=[one]) as app:
         with pytest.raises(ValueRefused, match="more than the limit"):
-            await app.start(one, "a" * (MIB + 1), id="r")
+            await app.start(one, "a" * (VALUE_MAX + 1), id="r")
         with pytest.raises(RunNotFound):
             await app.handle("r")
 

@@ -13,6 +13,7 @@ from fencepost.core.states import OperationState, RunState
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
 from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.declare import effect
+from fencepost.effects.values import VALUE_MAX
 from fencepost.runtime import verbs
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
@@ -449,7 +450,7 @@ async def test_a_late_thread_whose_result_cannot_be_kept_still_says_that_it_happ
     @effect(on_unknown="hold", attempt_timeout="50ms", retry=QUICK, name="slow")
     def slow(call: SyncCall) -> str:
         may_return.wait(10)
-        return "a" * 2_000_000
+        return "a" * VALUE_MAX
 
     @workflow(name="threaded")
     async def threaded(run: Run) -> str:

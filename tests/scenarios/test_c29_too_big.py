@@ -9,12 +9,12 @@ from fencepost.core.states import RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.promises import Stands
-from fencepost.effects.values import MIB
+from fencepost.effects.values import MIB, VALUE_MAX
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import QUICK, KeyHeader, hold, keyed, operation, played, reaches, target, working
 
-TOO_BIG = "x" * (3 * MIB)
+TOO_BIG = "x" * (VALUE_MAX + 1)
 
 
 @effect(send_key=KeyHeader("Idempotency-Key", window="15m"), retry=QUICK, compensate=Stands("it is meant to stay"))
@@ -56,8 +56,8 @@ async def test_a_result_too_big_to_keep_holds_the_run_and_is_not_fetched_again(d
         await reaches(app, "r", RunState.HELD)
         held = await hold(app, "r")
         assert (held["reason"], held["step"]) == ("result missing", "returns_much")
-        assert f"{3 * MIB + 2}" in held["detail"]
-        assert f"{MIB}" in held["detail"]
+        assert f"{VALUE_MAX + 3}" in held["detail"]
+        assert f"{VALUE_MAX}" in held["detail"]
         done = await operation(app, "r", "returns_much")
         assert (done.state, len(done.attempts)) == ("succeeded", 1)
         assert (target.requests, target.objects) == (["a"], ["a"])
@@ -73,7 +73,7 @@ async def test_an_argument_too_big_to_keep_is_refused_before_anything_is_sent(db
         await reaches(app, "r", RunState.HELD)
         held = await hold(app, "r")
         assert held["reason"] == "ValueRefused"
-        assert f"{MIB}" in held["detail"]
+        assert f"{VALUE_MAX}" in held["detail"]
         assert target.requests == []
 
 

@@ -32,6 +32,11 @@ def inside(postgres: Place):
 @pytest.mark.parametrize("statement", ["UPDATE {} SET no = DEFAULT", "DELETE FROM {}", "TRUNCATE {}"])
 @pytest.mark.parametrize("name", ["observation", "audit"])
 def test_what_was_seen_and_who_did_what_cannot_be_changed(postgres: Place, inside, name: str, statement: str) -> None:
+    store = open_store(postgres.url())
+    run, _ = store.start_run(build.new_run())
+    store.commit([build.group(run, seen=[build.seen(run)])], patience=1)
+    store.audit(build.audit())
+    store.close()
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="append-only"):
         inside.execute(statement.format(f"{postgres.schema}.{name}").encode())
 

@@ -71,10 +71,11 @@ GUARDED_UPDATES = {
 GUARDED_INSERTS = {"new_operation", "new_attempt", "open_step", "start_child", "next_turn"}
 
 # Waking a run that nobody owns takes nothing from anybody: that nobody owns it is its guard. And a restore takes every
-# run from everybody. That a refusal was audited is nobody's to own. A heartbeat gives an open wait more time, whoever
-# owns its run, and settles nothing.
+# run from everybody. That a refusal was audited is nobody's to own, nor is a run that has ended and is purged. A
+# heartbeat gives an open wait more time, whoever owns its run, and settles nothing.
 UNOWNED_UPDATES = {
     "wake_run", "wake_behind", "wake_one_behind", "wake_forgotten", "raise_generations", "note_audited", "beat",
+    "purge_run",
 }  # fmt: skip
 
 # What a run owns. Leases belong to processes; observations and audit rows are only ever appended.

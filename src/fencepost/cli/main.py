@@ -26,6 +26,7 @@ from fencepost.cli import (
     exits,
     looking,
     many,
+    purging,
     queueing,
     reporting,
     restoring,
@@ -96,6 +97,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     auditing.audit,
     checking.check,
     restoring.restored,
+    purging.purge,
     copying.copy,
     demonstrating.demo,
 )

@@ -24,6 +24,7 @@ from fencepost.core.approval import digest_waited_for
 from fencepost.core.containment import Containment
 from fencepost.core.queue import Standing
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
+from fencepost.core.standin import clear_of, missing
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, StepState, label
 from fencepost.runtime.applicable import verbs_for
 from fencepost.runtime.ends import other_run
@@ -147,7 +148,7 @@ def _run(history: History, told: Told, family: Family) -> Document:
         "namespace": run.namespace,
         "workflow": run.workflow,
         "workflow_version": run.workflow_version,
-        "on_behalf_of": run.principal,
+        "on_behalf_of": _shown(run.principal),
         "resource": run.resource,
         "queue": run.queue,
         "queue_key": run.queue_key,
@@ -211,7 +212,7 @@ def _operation(operation: Operation, told: Told) -> Document:
         "key_scheme": operation.key_scheme,
         "scope": operation.scope,
         "request": told.payload(operation.request),
-        "fingerprint": operation.fingerprint,
+        "fingerprint": _shown(operation.fingerprint),
         "policy": _value(operation.policy),
         "approval": operation.approval,
         "reference": operation.reference,
@@ -270,7 +271,7 @@ def _signal(signal: Signal, told: Told) -> Document:
         "value": told.payload(signal.payload),
         "state": signal.state.value,
         "label": label(signal.state),
-        "reason": signal.reason,
+        "reason": _shown(signal.reason),
         "sender": signal.sender,
         "position": signal.position,
         "sent_at": instant(signal.sent_at),
@@ -287,7 +288,7 @@ def _audit(row: Audit) -> Document:
         "step": row.step,
         "item": row.item,
         "outcome": row.outcome,
-        "reason": row.reason,
+        "reason": _shown(row.reason),
         "before": _value(row.before),
         "after": _value(row.after),
         "hash": row.hash,
@@ -298,20 +299,28 @@ def _audit(row: Audit) -> Document:
 
 
 def _value(text: str | None) -> Any:
-    """A stored JSON text as a value; what is no JSON is kept as the text it is."""
+    """A stored JSON text as a value; of what is no JSON the text itself, of what is not here why it is not."""
     if text is None:
         return None
+    why = missing(text)
+    if why is not None:
+        return {**clear_of(text), "not here": why} if clear_of(text) else why
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
 
 
+def _shown(text: str | None) -> str | None:
+    """A stored text, or why it is not here."""
+    return missing(text) or text
+
+
 def _error(text: str | None) -> Document | None:
     """Class and message of a stored error; the traceback stays in the ledger's own text."""
     found = _value(text)
     if isinstance(found, dict) and "class" in found:
-        return {"class": found["class"], "message": found.get("message", "")}
+        return {"class": found["class"], "message": found.get("message", found.get("not here", ""))}
     return None if found is None else {"class": "", "message": str(found)}
 
 

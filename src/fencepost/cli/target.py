@@ -144,7 +144,7 @@ def app_for(reference: str | None, db: str | None, namespace: str | None, *, wit
     if found is None:
         app = App(db or "", workflows=(), namespace=namespace or "default")
     else:
-        app = found if with_code else App(found.url, workflows=(), namespace=found.namespace)
+        app = found if with_code else App(found.url, workflows=(), namespace=found.namespace, codec=found.codec)
         # What it says of persons is said of its own namespace.
         app.permissions = found.permissions if namespace in (None, found.namespace) else None
         app.url = db or app.url

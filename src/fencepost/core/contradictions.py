@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from fencepost.core.errors import ErrorRecord, JobFailed, RunNotFound
-from fencepost.core.identity import digest_text
 from fencepost.core.records import History, Lease, Step
+from fencepost.core.standin import agree
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, SignalState, StepState
 
 Found = tuple[str, str]
@@ -52,6 +52,7 @@ class Kin:
     turn_before: RunState | None = None
     print_before: str | None = None
     has_next_turn: bool = False
+    is_parent_purged: bool = False
 
 
 @dataclass(slots=True)
@@ -142,7 +143,7 @@ def held_for_what_is_known(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
 def input_of_another_print(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
     """The fingerprint by which a second start is compared is that of the input with which the first turn began."""
     run = whole.history.run
-    if run.turn == 0 and run.fingerprint != digest_text(run.input.encode()):
+    if run.turn == 0 and not agree(run.fingerprint, run.input):
         yield "input", "its fingerprint is not that of the stored input"
     if whole.kin is not None and whole.kin.print_before not in (None, run.fingerprint):
         yield "input", "its fingerprint is not that of the turn before it"
@@ -299,7 +300,7 @@ def signal_half_closed(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
 def signal_of_another_print(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
     """The fingerprint by which a second delivery is compared is that of the signal's stored value."""
     for signal in whole.history.signals:
-        if signal.fingerprint != digest_text(signal.payload.encode()):
+        if not agree(signal.fingerprint, signal.payload):
             yield f"signal {signal.id}", "its fingerprint is not that of the stored value"
 
 

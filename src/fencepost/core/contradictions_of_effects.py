@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 from fencepost.core.contradictions import Found, Ledgerwide, RunRule, Whole
 from fencepost.core.epoch import NOBODY
-from fencepost.core.identity import KEY_SCHEME, digest_text, operation_key
+from fencepost.core.identity import KEY_SCHEME, operation_key
 from fencepost.core.outcome import Verdict, fold
 from fencepost.core.position import effect_position, is_of_turn, plain
 from fencepost.core.records import CONFLICT_SETTLED, LOOK_UP, STATEMENT, Operation
+from fencepost.core.standin import agree
 from fencepost.core.states import OperationState, Outcome, RunState
 
 
@@ -180,7 +181,7 @@ def stated_without_a_word(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
 def request_of_another_print(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
     """The fingerprint by which code is compared is that of the request that was stored, and is sent."""
     for one in whole.history.operations:
-        if one.fingerprint != digest_text(one.request.encode()):
+        if not agree(one.fingerprint, one.request):
             yield one.position, "its fingerprint is not that of the stored request"
 
 

@@ -25,7 +25,9 @@ def lacking_its_parent(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
 def waited_for_at_no_position(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
     """An attached child is waited for at a position of its parent's that is there for a child."""
     run, kin = whole.history.run, whole.kin
-    if run.parent_step is not None and kin is not None and kin.parent is not None and kin.waits is None:
+    if kin is None or kin.is_parent_purged:
+        return
+    if run.parent_step is not None and kin.parent is not None and kin.waits is None:
         yield "run", f"its parent has no position {run.parent_step!r} that waits for a child"
 
 

@@ -184,6 +184,10 @@ class StoreFailed(StoreUnavailable):
     """A sync or commit failed: what it wrote may or may not be on disk, so this process stops dispatching."""
 
 
+class KeyUnavailable(StoreUnavailable):
+    """The ledger holds what is encrypted by a key that is not here, or is another one than sealed it."""
+
+
 class LedgerWentBack(StoreUnavailable):
     """The ledger is older than what this process has seen in it: it was restored, and nobody has said so yet."""
 
@@ -323,9 +327,10 @@ class ErrorRecord:
 
     @classmethod
     def from_text(cls, text: str) -> ErrorRecord:
-        """The record of a stored text."""
+        """The record of a stored text; of one that is encrypted by a key that is not here, or purged, what is left."""
         fields = json.loads(text)
-        return cls(fields["class"], fields["message"], fields["traceback"])
+        message = fields.get("message", "its text cannot be read here")
+        return cls(fields.get("class", "an error"), message, fields.get("traceback", ""))
 
 
 class StepFailed(FencepostError):

@@ -24,6 +24,7 @@ from fencepost.effects.counting import counting
 from fencepost.effects.deadline import Guard
 from fencepost.effects.exchange import SendFacts
 from fencepost.effects.http import Http, SyncHttp
+from fencepost.effects.secret import Secret, revealed
 from fencepost.effects.site import Site
 from fencepost.effects.span import SendGuard
 from fencepost.effects.telling import Tellable, Told
@@ -331,6 +332,16 @@ class _Face(Told):
     def principal(self) -> str | None:
         """On whose behalf the run acts."""
         return self._attempting.site.principal
+
+    def secret(self, wanted: Secret[str] | str) -> str:
+        """The value of a secret, from the app's `secrets=`; from now on it is kept out of everything that is stored.
+
+        Use it for one send and keep it nowhere: a result that holds it is refused.
+
+        Raises `Misuse` where the app has no such secret, or it is shorter than 8 characters.
+        """
+        attempting = self._attempting
+        return revealed(attempting.site.outside.secrets, wanted, step=attempting.position)
 
     @contextmanager
     def sending(self, client: Any = None) -> Iterator[SendGuard]:

@@ -31,7 +31,7 @@ from fencepost.effects.fitting import (
 )
 from fencepost.effects.policy import Policy
 from fencepost.effects.promises import Fenced, KeyArgument, KeyHeader, Stands
-from fencepost.effects.values import ArgumentsDoor, Carried, Door, result_door
+from fencepost.effects.values import VALUE_MAX, ArgumentsDoor, Carried, Door, result_door
 
 if TYPE_CHECKING:
     from fencepost.effects.call import Call, SyncCall
@@ -146,9 +146,9 @@ class Step(Generic[P, R_co]):
         self.version = version
         self.retry = retry
         self.is_async = inspect.iscoroutinefunction(body)
-        self.arguments = ArgumentsDoor(body)
+        self.arguments = ArgumentsDoor(body, limit=VALUE_MAX)
         check_call(body)
-        self.results: Door = result_door(body)
+        self.results: Door = result_door(body, limit=VALUE_MAX)
         self.attempt_timeout = MINUTE
         self.__doc__ = body.__doc__
         self.__module__ = body.__module__

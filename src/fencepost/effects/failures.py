@@ -1,7 +1,8 @@
 """An exception as text that can always be stored, whatever the exception does when it is asked about itself.
 
 The process that reads the record may lack the exception's class, and the object may hold sockets or locks, so only
-names and text are kept, bounded in length. What an exception proves about an attempt is decided in `core.classify`.
+names and text are kept, bounded in length, without what is to be `hidden`. What an exception proves about an attempt is
+decided in `core.classify`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
-from fencepost.core.errors import ErrorRecord
+from fencepost.core.errors import ErrorRecord, FencepostError
+from fencepost.effects.hidden import hidden
 
 CLASS_NAME_CHARACTERS_MAX = 256
 MESSAGE_CHARACTERS_MAX = 4_096
@@ -29,6 +31,12 @@ def error_record(error: BaseException) -> ErrorRecord:
         message=_bounded(_asked(lambda: str(error), "its message could not be read"), MESSAGE_CHARACTERS_MAX),
         traceback=_bounded(_asked(lambda: _frames(error), ""), TRACEBACK_CHARACTERS_MAX),
     )
+
+
+def for_a_log(error: BaseException) -> str:
+    """An error as a log may hold it: without what is to be hidden; with its frames where it is none of ours."""
+    record = error_record(error)
+    return record.message if isinstance(error, FencepostError) else f"{record.said}\n{record.traceback}"
 
 
 def _class_name(kind: type[BaseException]) -> str:
@@ -56,6 +64,8 @@ def _asked(question: Callable[[], str], otherwise: str) -> str:
 
 def _bounded(text: str, limit: int) -> str:
     # str's own methods: the answer may be a subclass that answers differently.
+    if hidden:
+        text = hidden(str.__str__(text))  # whole: of a secret that was cut the rest would be left
     length = str.__len__(text)
     if length > limit:
         kept = (limit - len(_MARK) - 20) // 2

@@ -26,6 +26,7 @@ from fencepost.core.states import Outcome
 from fencepost.effects.exchange import SendFacts
 from fencepost.effects.judge import is_in_progress, is_replayed
 from fencepost.effects.promises import KeyArgument, KeyHeader
+from fencepost.effects.secret import hide_credentials
 from fencepost.effects.transport import Headers, Params, RawReply, is_write, outcome_of_failure
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ class Rules:
         if target is not None and url.startswith("/"):
             url = target.base_url.rstrip("/") + url
             if target.headers is not None:
-                given = {**target.headers(), **given}
+                ours = target.headers()
+                hide_credentials(ours)
+                given = {**ours, **given}
         write = is_write(method)
         if json is not None:
             if content is not None:

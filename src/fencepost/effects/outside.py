@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.core.breaker import Breaker
 from fencepost.core.errors import Misuse
+from fencepost.effects.secret import Provider
 from fencepost.effects.transport import AsyncDoor, DoorOptions, SyncDoor
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Outside:
     options: DoorOptions = field(default_factory=DoorOptions)
     callback_secrets: tuple[bytes, ...] = ()
     """From which the tokens of callbacks are made: new ones from the first; see `core.callback`."""
+    secrets: Provider | None = None
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()

@@ -30,6 +30,7 @@ from typing_extensions import TypedDict  # pydantic reads this one on every Pyth
 
 from fencepost.core.errors import DeclarationError, Misuse, ValueRefused
 from fencepost.core.identity import Part, canonical_of_plain, path_text
+from fencepost.core.standin import PURGED, missing
 from fencepost.effects.culprit import (
     ABSENT,
     a_value,
@@ -43,12 +44,17 @@ from fencepost.effects.culprit import (
     one_line,
     unwritable,
 )
+from fencepost.effects.hidden import hidden
 from fencepost.effects.sameness import difference, same
+from fencepost.effects.secret import written_as_mark
 
-__all__ = ["MIB", "ArgumentsDoor", "Door", "hints_of", "result_door", "same"]
+__all__ = ["MIB", "VALUE_MAX", "ArgumentsDoor", "Door", "hints_of", "result_door", "same"]
 
 MIB = 1024 * 1024
-"""Bytes; the default limit of one stored value."""
+"""Bytes; what a value may have to stand in its own row, and the limit of a signal's, a schedule's or a progress's."""
+
+VALUE_MAX = 16 * MIB
+"""Bytes of JSON; the limit of an argument and of a result. Above `MIB` they are kept apart (`store.apart`)."""
 
 # Bytes of any content pass; models decide for their own fields (their `ser_json_bytes` and `val_json_bytes`).
 _BYTES_AS_BASE64 = CoreConfig(ser_json_bytes="base64", val_json_bytes="base64")
@@ -61,19 +67,21 @@ class Door:
     """Carries values of one declared type in and out of storage.
 
     `annotation` is anything that pydantic can read. `where` is how paths in errors start ("request", "result"; "" for
-    values whose own keys say it). `limit` is the largest text in bytes of UTF-8.
+    values whose own keys say it). `limit` is the largest text in bytes of UTF-8. `redacts`: texts that are marked
+    `Redacted` are replaced; otherwise a value that holds one is refused.
 
     Raises:
         DeclarationError: if pydantic cannot read and write the annotation.
     """
 
-    __slots__ = ("_dump", "_validate", "annotation", "limit", "where")
+    __slots__ = ("_dump", "_marked", "_redacts", "_validate", "annotation", "limit", "where")
 
-    def __init__(self, annotation: Any, *, where: str, limit: int = MIB) -> None:
+    def __init__(self, annotation: Any, *, where: str, limit: int = MIB, redacts: bool = True) -> None:
         self.annotation = annotation
         self.where = where
         self.limit = limit
-        self._dump, self._validate = _form(annotation, where)
+        self._redacts = redacts
+        self._dump, self._validate, self._marked = _form(annotation, where)
 
     def encode(self, value: Any) -> str:
         """The canonical JSON text of `value`.
@@ -90,19 +98,33 @@ class Door:
         Raises:
             ValueRefused: as `encode` does.
         """
+        if not self._marked:
+            return self._carry(value, None)
+        text, copy = self._carry(value, _REVEAL)  # nothing else of it may change
+        marked, redacted = self._carry(copy, None, compares=False)
+        if text != marked and not self._redacts:
+            parts = tuple(reversed(difference(copy, redacted) or []))
+            hint = "pass a Secret, or a reference: a step that is resumed would get the mark in its place"
+            self._refuse(parts, "it is marked Redacted, so it cannot be stored", hint, None)
+        return marked, redacted
+
+    def _carry(self, value: Any, context: dict[str, bool] | None, *, compares: bool = True) -> tuple[str, Any]:
         try:
-            plain = self._dump(value, mode="json", by_alias=False, round_trip=True, warnings=False)
+            plain = self._dump(value, mode="json", by_alias=False, round_trip=True, warnings=False, context=context)
         except Exception as error:  # noqa: BLE001 - a type's own serializer may raise anything
             self._refuse_unwritable(value, error)
         text = canonical_of_plain(plain, where=self.where)
         size = len(text) if text.isascii() else len(text.encode())
         if size > self.limit:
             self._refuse_size(plain, size)
+        if hidden and context is None and (name := hidden.found_in(text)) is not None:
+            hint = "leave it out, or mark its field Redacted; a step is handed a secret by its name, as a Secret"
+            self._refuse((), f"it holds the value of secret {name!r}", hint, None)
         try:
             copy = self._validate(text, by_alias=True, by_name=True)
         except Exception as error:  # noqa: BLE001 - a type's own validator may raise anything
             self._refuse_unreadable(value, error)
-        parts = difference(value, copy)
+        parts = difference(value, copy) if compares else None
         if parts is not None:
             self._refuse_change(value, copy, parts)
         return text, copy
@@ -111,8 +133,12 @@ class Door:
         """The value of a stored text, or of a text from outside that is to have this type.
 
         Raises:
-            ValueRefused: if the text is no JSON of the declared type; `ids["path"]` says where.
+            ValueRefused: if the text is no JSON of the declared type; `ids["path"]` says where. Or if the text is not
+                here: encrypted by a key that is not, or purged.
         """
+        if text.startswith("{ ") and (why := missing(text)) is not None:
+            hint = "nothing brings it back" if why == PURGED else "open the ledger with the app's codec"
+            self._refuse((), f"its value cannot be read here: {why}", hint, None)
         try:
             return self._validate(text, by_alias=True, by_name=True)
         except Exception as error:  # noqa: BLE001 - a type's own validator may raise anything
@@ -204,7 +230,8 @@ class ArgumentsDoor:
         self._signature = inspect.Signature(parameters[1:])
         self._names = tuple(self._signature.parameters)
         self._ahead = sum(parameter.kind in _BY_POSITION for parameter in parameters[1:])
-        self._door = Door(_object_of({name: hints[name] for name in self._names}), where="", limit=limit)
+        form = _object_of({name: hints[name] for name in self._names})
+        self._door = Door(form, where="", limit=limit, redacts=False)
 
     @property
     def signature(self) -> inspect.Signature:
@@ -323,7 +350,13 @@ def _object_of(fields: dict[str, Any]) -> Any:
     return form
 
 
-def _form(annotation: Any, where: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+_Form = tuple[Callable[..., Any], Callable[..., Any], bool]
+"""What writes values of a type as plain JSON data, what reads their text, and whether a text in them is `Redacted`."""
+
+_REVEAL = {"reveal": True}
+
+
+def _form(annotation: Any, where: str) -> _Form:
     try:
         try:
             return _cached_form(annotation)
@@ -336,7 +369,7 @@ def _form(annotation: Any, where: str) -> tuple[Callable[..., Any], Callable[...
         ) from error
 
 
-def _new_form(annotation: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _new_form(annotation: Any) -> _Form:
     adapter = TypeAdapter(annotation)
     if not adapter.pydantic_complete:
         adapter.rebuild(raise_errors=True)
@@ -344,10 +377,18 @@ def _new_form(annotation: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     # Built here rather than taken from the adapter, which accepts no config beside a model's. Where there are sets,
     # the serializers that nested models hold ready must be built anew too.
     serializer = SchemaSerializer(schema, _BYTES_AS_BASE64, _use_prebuilt=not sets)
-    return serializer.to_python, SchemaValidator(adapter.core_schema, _BYTES_AS_BASE64).validate_json
+    marked = _is_in(schema, written_as_mark)
+    return serializer.to_python, SchemaValidator(adapter.core_schema, _BYTES_AS_BASE64).validate_json, marked
 
 
 _cached_form = functools.lru_cache(maxsize=1024)(_new_form)
+
+
+def _is_in(node: Any, function: Callable[..., Any]) -> bool:
+    """Whether a schema names a function anywhere."""
+    if isinstance(node, dict):
+        return any(value is function or _is_in(value, function) for value in node.values())
+    return isinstance(node, list | tuple) and any(_is_in(inner, function) for inner in node)
 
 
 def _with_sorted_sets(schema: CoreSchema) -> tuple[CoreSchema, int]:

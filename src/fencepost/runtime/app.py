@@ -27,9 +27,11 @@ from fencepost.core.queue import Queue
 from fencepost.core.records import History, Run, Signal
 from fencepost.core.states import RunState
 from fencepost.effects.declare import Effect, Step
+from fencepost.effects.hidden import Redactor, hidden
 from fencepost.effects.layers import Stack, say_layers, stacks_of
 from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
+from fencepost.effects.secret import Provider
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime import permits, signalling
 from fencepost.runtime.callbacks import Callbacks
@@ -44,9 +46,12 @@ from fencepost.runtime.schedules import Schedules
 from fencepost.runtime.starting import ANYWHERE, Placed, Starts, begun_by
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
+from fencepost.store.apart import INLINE_BYTES
 from fencepost.store.api import NewRun, RunFilter
 from fencepost.store.journal import Journal
 from fencepost.store.open import open_store
+from fencepost.store.passage import passage
+from fencepost.store.sealed import Codec
 
 if TYPE_CHECKING:
     from fencepost.store.api import Store
@@ -80,6 +85,11 @@ class App(Operators, Callbacks):
         callback_secret: from which the tokens are made that effects hand out with jobs, 32 bytes or more; after a
             change `(new, old)`, until the jobs of the old one have ended. From FENCEPOST_CALLBACK_SECRET, if not given.
         strict: refuse to open the ledger while a layer under a step retries by itself; otherwise it is warned about.
+        codec: encrypts what the ledger holds, such as `AesGcm`.
+        inline_bytes: how large a value may be to stand in its own row; larger ones are kept apart from it.
+        secrets: their values by name, or a function that gives them, for `call.secret`.
+        redact: gets each text that the engine writes about a failure, a reply or a reason, and returns what of it may
+            be stored. Values are not its matter: mark their fields `Redacted`.
     """
 
     def __init__(
@@ -100,12 +110,18 @@ class App(Operators, Callbacks):
         permissions: Permissions | None = None,
         callback_secret: str | Iterable[str] | None = None,
         strict: bool = False,
+        codec: Codec | None = None,
+        inline_bytes: int = INLINE_BYTES,
+        secrets: Provider | None = None,
+        redact: Redactor | None = None,
     ) -> None:
         self.url = url
         self.namespace = check_name(namespace, what="namespace")
         self._host: Host | None = None
         self._opening = threading.Lock()
         self._closed = False
+        self.codec = codec
+        self.inline_bytes = inline_bytes
         self.clients = tuple(clients)
         self.strict = strict
         self.permissions = permissions
@@ -117,8 +133,10 @@ class App(Operators, Callbacks):
             self.register(declared)
         self.schedules = Schedules(self, schedules)
         self.queues = Queues(self, queues)
-        secrets = checked_secrets(callback_secret or os.environ.get(SECRET_VARIABLE) or ())
-        self.outside = Outside(dict(targets or {}), configured(model, os.environ), options or DoorOptions(), secrets)
+        tokens = checked_secrets(callback_secret or os.environ.get(SECRET_VARIABLE) or ())
+        model_source, door_options = configured(model, os.environ), options or DoorOptions()
+        self.outside = Outside(dict(targets or {}), model_source, door_options, tokens, secrets)
+        self._redact = redact
         self._lease_length = microseconds(lease, what="lease")
         self._margin = microseconds(margin, what="margin")
         check_margin(self._lease_length, self._margin)
@@ -173,7 +191,8 @@ class App(Operators, Callbacks):
 
         Raises:
             DeclarationError: an effect's contract has a blank; of a strict app also: a second layer retries.
-            ForeignDatabase, StoreUnavailable: the ledger cannot be used; the hint says why.
+            ForeignDatabase, StoreUnavailable: the ledger cannot be used; the hint says why. `KeyUnavailable`: it is
+                encrypted, and the codec has another key.
             Misuse: the app is closed.
         """
         if self._closed:
@@ -187,7 +206,14 @@ class App(Operators, Callbacks):
 
     def _opened(self) -> Host:
         self._refuse_blanks()
-        store = open_store(self.url, clock=self.clock, patience=self._patience / SECOND, probe=self.probe)
+        inner = open_store(self.url, clock=self.clock, patience=self._patience / SECOND, probe=self.probe)
+        try:
+            store = passage(inner, inline=self.inline_bytes, codec=self.codec, scrub=hidden)
+        except BaseException:
+            inner.close()
+            raise
+        if self._redact is not None:
+            hidden.redact_with(self._redact)
         return Host(
             namespace=self.namespace,
             store=store,
@@ -226,6 +252,8 @@ class App(Operators, Callbacks):
         self._closed = True
         host, self._host = self._host, None
         if host is not None:
+            if self._redact is not None:
+                hidden.redact_no_more(self._redact)
             await host.outside.aclose()
             host.executor.shutdown(wait=False)
             await asyncio.to_thread(host.journal.close)

@@ -15,6 +15,7 @@ from fencepost.core.errors import Misuse, VerbRefused
 from fencepost.core.permissions import Permissions, case_for_two
 from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.records import Audit, History, Operation, Run
+from fencepost.core.standin import PURGED, told_by
 from fencepost.core.states import RunState
 from fencepost.effects.entry import Entry, Owner
 from fencepost.runtime import audit
@@ -83,6 +84,12 @@ def perform(
         if version is not None and version != history.run.version:
             raise VerbRefused(
                 "the run has changed since you looked at it", hint="look again, then decide", ids={"run": run.id}
+            )
+        if told_by(history.run.input, PURGED) is not None:
+            raise VerbRefused(
+                "the run was purged: what it did is not known any more",
+                hint="nothing leads it; start another run",
+                ids={"run": run.id},
             )
         target = None if operation is None else operation_in(history, *operation)
         before = audit.summary(history.run, target)

@@ -16,11 +16,15 @@ from typing import Any, Self, TypeVar
 
 from fencepost.core.errors import InProgress, Misuse, RunFailed, StepFailed
 from fencepost.effects.declare import Bound, Effect
+from fencepost.effects.hidden import Redactor
 from fencepost.effects.outside import Target
+from fencepost.effects.secret import Provider
 from fencepost.runtime.app import App
 from fencepost.runtime.handle import Handle
 from fencepost.runtime.portal import Blocking
 from fencepost.runtime.single import SingleEffect
+from fencepost.store.apart import INLINE_BYTES
+from fencepost.store.sealed import Codec
 
 R = TypeVar("R")
 
@@ -43,11 +47,15 @@ class Ledger:
         margin: str | timedelta = "2s",
         clients: Iterable[Any] = (),
         strict: bool = False,
+        codec: Codec | None = None,
+        inline_bytes: int = INLINE_BYTES,
+        secrets: Provider | None = None,
+        redact: Redactor | None = None,
     ) -> None:
         self._single: dict[int, SingleEffect] = {}
         self.app = App(
             url, workflows=(), targets=targets, namespace=namespace, lease=lease, margin=margin,
-            clients=clients, strict=strict,
+            clients=clients, strict=strict, codec=codec, inline_bytes=inline_bytes, secrets=secrets, redact=redact,
         )  # fmt: skip
         for effect in effects:
             self._workflow_of(effect)

@@ -18,6 +18,7 @@ from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, Run
 from fencepost.core.states import FINAL_RUN_STATES
 from fencepost.runtime import confirming, containing, migrating, verbs
+from fencepost.runtime import retention as retaining
 from fencepost.runtime.alerting import Measurement, readings
 from fencepost.runtime.bulk import Each, Selection, each, select
 from fencepost.runtime.checking import Checked, check, verify_audit
@@ -25,6 +26,7 @@ from fencepost.runtime.deeds import in_turn
 from fencepost.runtime.permits import no_such_run, run_for
 from fencepost.runtime.rehearsal import Rehearsal
 from fencepost.runtime.repertoire import name_of
+from fencepost.runtime.retention import Purged, Retention
 from fencepost.runtime.signalling import audit_what_ends_have_refused
 from fencepost.store.api import AuditFilter
 from fencepost.store.chain import Anchor, Verdict
@@ -332,6 +334,23 @@ class Operators(ABC):
         """
         own = alerts.thresholds(thresholds or {})
         return await asyncio.to_thread(readings, self.store, self.namespace, thresholds=own)
+
+    async def purge(
+        self, retention: Retention, *, by: str, reason: str, dry_run: bool = False, batch: int = 200
+    ) -> Purged:
+        """Remove what runs hold that ended longer ago than `retention` keeps them; their rows and ids stay.
+
+        Passed over is what anything still needs: an operation that is unknown or contradicts itself, a compensation
+        that has not succeeded, a refused signal that is not audited yet, a child or parent that is not over or not
+        purged. Each `batch` of runs is one transaction, with an audit row that counts them.
+
+        Raises:
+            Misuse: nobody says who does it and why, or a batch is no number from 1 on.
+            StoreUnavailable: the ledger cannot be written; batches that were done stay done.
+        """
+        return await asyncio.to_thread(
+            retaining.purge, self, retention, by=by, reason=reason, dry_run=dry_run, batch=batch
+        )
 
     async def check(self) -> Checked:
         """Look for contradictions in everything that the ledger holds, in all its namespaces. Reads only."""

@@ -14,6 +14,7 @@ from fencepost.core.errors import ErrorRecord, ValueRefused
 from fencepost.core.identity import canonical
 from fencepost.core.position import CANCEL
 from fencepost.core.records import Audit, History, Run, Signal, Step
+from fencepost.core.standin import is_stand_in
 from fencepost.core.states import FINAL_RUN_STATES, SignalState, StepState
 from fencepost.core.transitions import SIGNAL, STEP, SignalEvent, StepEvent
 from fencepost.core.waits import Expired, Satisfied, due, misfits, refusal, wake_at
@@ -188,6 +189,8 @@ class Positions:
     def cancel_delivered(self, run: Run, number: int, now: int) -> str:
         """Record that the run's cancel reaches the workflow at this place in the order; returns its reason."""
         reason = str(json.loads(run.cancel or "{}").get("why", ""))
+        if is_stand_in(reason):
+            reason = f"({reason})"  # whatever a person writes, it is not taken for a note of the store's own
         step = Step(CANCEL, "cancel", "", "", StepState.DONE, now, result=reason, delivered=number, closed_at=now)
         self._open(step)
         return reason
@@ -334,7 +337,7 @@ PROGRESS = "progress"
 def progress_of(step: Step) -> tuple[str, int]:
     """The JSON text of what a run has said of its progress, and when."""
     said = json.loads(step.detail or "{}")
-    return said["value"], said["at"]
+    return said.get("value", step.detail), said["at"]  # the whole note where it is encrypted, and there is no key
 
 
 def _by_step(history: History) -> dict[str, Run]:

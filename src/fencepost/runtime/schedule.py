@@ -11,11 +11,13 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from fencepost.core.duration import microseconds, spelled
-from fencepost.core.errors import DeclarationError
+from fencepost.core.errors import DeclarationError, ValueRefused
 from fencepost.core.identity import check_name, check_run_id
 from fencepost.core.schedule import CATCH_UP_WITHIN_MAX, CatchUp, Definition, Overlap, run_id
+from fencepost.effects.values import MIB
 from fencepost.runtime.timetable import Timetable
 from fencepost.runtime.workflow import Workflow
+from fencepost.store.apart import is_large
 
 
 class Schedule:
@@ -69,6 +71,12 @@ class Schedule:
         self.timetable = Timetable(cron, zone)
         check_run_id(run_id(name, self.timetable.text(0)))
         text, fingerprint = workflow.encode(args, kwargs)
+        if is_large(text, MIB):
+            raise ValueRefused(
+                f"the input of schedule {name!r} is larger than {MIB} bytes",
+                hint="pass a reference to the data: it is stored once more with each run that is started",
+                ids={"path": "input", "limit": str(MIB)},
+            )
         self.definition = Definition(
             workflow.name,
             workflow.version,

@@ -28,6 +28,7 @@ from fencepost.core.poison import is_poison, is_suspect
 from fencepost.core.records import History, Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.effects.deadline import boot_now
+from fencepost.effects.failures import for_a_log
 from fencepost.runtime import guard
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
@@ -440,7 +441,7 @@ class Worker:
 
     def _hold(self, run: Run, error: Exception) -> None:
         """Hold a run that could not be lived; whatever of it was in flight is unknown to whoever goes on."""
-        LOG.warning("run %s is held: %s", run.id, error, exc_info=None if isinstance(error, FencepostError) else error)
+        LOG.warning("run %s is held: %s", run.id, for_a_log(error))
         try:
             hold_for_error(self.host.store, run, error)
         except FencepostError as refused:

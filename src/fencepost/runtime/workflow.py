@@ -18,7 +18,7 @@ from fencepost.effects.compensation import Compensation
 from fencepost.effects.declare import Effect, Step
 from fencepost.effects.fitting import check_run, in_parentheses
 from fencepost.effects.mentions import mentioned
-from fencepost.effects.values import ArgumentsDoor, Door, result_door
+from fencepost.effects.values import VALUE_MAX, ArgumentsDoor, Door, result_door
 from fencepost.runtime.run import Run
 
 COMPENSATION = "compensate "
@@ -60,9 +60,9 @@ class Workflow(Generic[P, R_co]):
         self.version = version
         self.on_failure = on_failure
         self.queue = queue
-        self.arguments = ArgumentsDoor(function)
+        self.arguments = ArgumentsDoor(function, limit=VALUE_MAX)
         check_run(function, Run)
-        self.results: Door = result_door(function)
+        self.results: Door = result_door(function, limit=VALUE_MAX)
         self.steps = self.steps_with(_steps_of(function))
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__

@@ -21,7 +21,7 @@ from fencepost.core.queue import Queue, Standing
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.schedule import Firing, Plan
 from fencepost.store.changes import Changes
-from fencepost.store.moves import Move, Observe
+from fencepost.store.moves import Move, Observe, Piece
 from fencepost.store.queries import Row
 from fencepost.store.walk import Walk
 
@@ -70,6 +70,7 @@ class NewRun(NamedTuple):
 
     With a `resource` it keeps its place in line: it is not claimed before every earlier one of it has ended. With a
     `queue` it is claimed under the limits of that; of several there with one `dedup` one counts until it has ended.
+    `pieces` are those of an input that is kept apart.
     """
 
     namespace: str
@@ -89,6 +90,14 @@ class NewRun(NamedTuple):
     queue_key: str | None = None
     priority: int = 0
     dedup: str | None = None
+    pieces: tuple[Piece, ...] = ()
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The columns of its row."""
+        values = self._asdict()
+        del values["pieces"]
+        return values
 
 
 class Started(NamedTuple):
@@ -119,6 +128,16 @@ class AuditFilter(NamedTuple):
     outcome: str | None = None
     before: int | None = None
     limit: int = 50
+
+
+class Purging(NamedTuple):
+    """Which runs are purged: those of a namespace that ended in a state before a time, by number after `after`."""
+
+    namespace: str
+    state: str
+    before: int
+    after: int = 0
+    limit: int = 200
 
 
 class Prepared(Protocol):
@@ -321,6 +340,9 @@ class Store(Protocol):
     def unknown_below(self, run: int) -> list[str]:
         """Some operations that are unknown in the run's attached children and in theirs, as "run id: step"."""
 
+    def kept_apart(self, namespace: str, run_id: str, digest: str) -> str:
+        """The text of a value of a run that was too large for its row. Raises `StoreUnavailable` if it is damaged."""
+
     def pinned(self, namespace: str) -> list[tuple[str, int, int, str]]:
         """The workflows and versions to which runs are pinned that go on by themselves: how many, and one run's id."""
 
@@ -329,6 +351,24 @@ class Store(Protocol):
 
     def runs(self, wanted: RunFilter) -> list[Run]:
         """A page of runs, newest first."""
+
+    def ended(self, wanted: Purging) -> int:
+        """How many runs there are that ended like this and were not purged; those that are needed are among them."""
+
+    def purgeable(self, wanted: Purging) -> list[tuple[int, str]]:
+        """The next runs that may be purged, by number and id. Nothing is changed."""
+
+    def purge(self, wanted: Purging, audit: Callable[[list[str]], Audit]) -> list[tuple[int, str]]:
+        """Purge the next runs: remove what they hold, keep their rows and ids; by number and id.
+
+        The audit row that `audit` makes of their ids is appended in the same commit, if there are any.
+        """
+
+    def codec_mark(self) -> str | None:
+        """What whoever opened the ledger with a codec has left to know the key by; None if nobody ever did."""
+
+    def mark_codec(self, mark: str) -> None:
+        """Leave that mark, in place of the one before."""
 
     def issue_token(self, run: int, generation: int, resource: str) -> int | None:
         """The next token of a resource, above all that were issued; None when another generation owns the run."""

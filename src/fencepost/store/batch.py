@@ -116,7 +116,7 @@ def _is_of_one_record(error: SqliteError) -> bool:
 def _answer_to(error: SqliteError, group: Group) -> Outcome:
     if error.code in (CONSTRAINT_PRIMARYKEY, CONSTRAINT_UNIQUE, CONSTRAINT_ROWID):
         return Answer.DUPLICATE
-    # An insert's guard yields NULL for the run where it refuses; a child's, for the namespace that it takes from there.
-    if error.code == CONSTRAINT_NOTNULL and str(error).endswith((".run", "run.namespace")):
+    # An insert's guard yields NULL for the run where it refuses, or for the namespace that it takes from there.
+    if error.code == CONSTRAINT_NOTNULL and str(error).endswith((".run", ".namespace")):
         return Answer.ILLEGAL
     return refused(error, group)

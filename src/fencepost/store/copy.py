@@ -20,7 +20,7 @@ from fencepost.store.statements import Work
 
 TABLES = (
     "epoch", "lease", "run", "schedule", "schedule_carrier", "step", "operation", "attempt", "token", "observation",
-    "signal", "audit", "permission", "proposal", "containment", "queue",
+    "signal", "audit", "permission", "proposal", "containment", "queue", "piece",
 )  # fmt: skip
 """In this order: each refers to those before it."""
 

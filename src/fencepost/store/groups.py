@@ -18,6 +18,7 @@ from fencepost.store.moves import (
     SETTLING,
     DeliverOperation,
     DispatchOperation,
+    KeepPiece,
     Move,
     MoveOperation,
     MoveRun,
@@ -35,9 +36,10 @@ from fencepost.store.moves import (
     Succeed,
 )
 
-# The order of the fast path. An attempt is inserted after its operation was dispatched; a run moves after
-# everything that was done under its state.
+# The order of the fast path. What a value's row refers to is there before it. An attempt is inserted after its
+# operation was dispatched; a run moves after everything that was done under its state.
 KINDS: tuple[tuple[type[Any], str], ...] = (
+    (KeepPiece, "keep_piece"),
     (Succeed, "succeed"),
     (SettleFirst, "settle_first"),
     (SettleAttempt, "settle_attempt"),

@@ -32,7 +32,9 @@ def on_sqlite(queries: Mapping[str, Query], path: str, new: NewRun) -> Steps[Sta
             f"the connection is to {file or 'a database in memory'}, and the ledger is in {path}",
             hint=f"keep your tables in the ledger's file (ATTACH does not do: files commit one by one); {_HERE}",
         )
-    made = yield queries["start_run"], new._asdict()
+    for piece in new.pieces:
+        yield queries["keep_piece_of_start"], piece._asdict()
+    made = yield queries["start_run"], new.row
     return (yield from _found(queries, new, is_new=made.changed == 1))
 
 
@@ -54,7 +56,9 @@ def on_postgres(
         )
     if new.resource is not None:
         yield queries["lock_line"], {"namespace": new.namespace, "resource": new.resource}
-    made = yield queries["start_run"], {name: [value] for name, value in new._asdict().items()}
+    for piece in new.pieces:
+        yield queries["keep_piece_of_start"], {name: [value] for name, value in piece._asdict().items()}
+    made = yield queries["start_run"], {name: [value] for name, value in new.row.items()}
     if made.rows:
         yield queries["tell_others"], told
     return (yield from _found(queries, new, is_new=bool(made.rows)))

@@ -10,12 +10,21 @@ from fencepost.store.ends import EndVerbs
 from fencepost.store.jobs import JobVerbs
 from fencepost.store.measuring import MeasuringVerbs
 from fencepost.store.people import PeopleVerbs
+from fencepost.store.purging import PurgeVerbs
 from fencepost.store.queues import QueueVerbs
 from fencepost.store.schedules import ScheduleVerbs
 from fencepost.store.signals import SignalVerbs
 
 
 class LedgerVerbs(
-    SignalVerbs, ScheduleVerbs, QueueVerbs, ContainmentVerbs, JobVerbs, EndVerbs, PeopleVerbs, MeasuringVerbs
+    SignalVerbs,
+    ScheduleVerbs,
+    QueueVerbs,
+    ContainmentVerbs,
+    JobVerbs,
+    EndVerbs,
+    PeopleVerbs,
+    MeasuringVerbs,
+    PurgeVerbs,
 ):
     """The verbs that are written once, over named statements."""

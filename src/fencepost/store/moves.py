@@ -315,6 +315,30 @@ class PinRun(NamedTuple):
     pinned: int
 
 
+class KeepPiece(NamedTuple):
+    """Insert a piece of a value that is too large for its row. Guard: the generation of the run that writes it.
+
+    `run_id` names whose value it is: the run's own id, or that of a child which the same group starts.
+    """
+
+    run: int
+    generation: int
+    run_id: str
+    digest: str
+    number: int
+    text: str
+
+
+class Piece(NamedTuple):
+    """A piece of the input of a run that is about to be started, written in the same transaction."""
+
+    namespace: str
+    run_id: str
+    digest: str
+    number: int
+    text: str
+
+
 class Observe(NamedTuple):
     """Append an observation. No guard: fence authority, never evidence."""
 
@@ -348,6 +372,7 @@ Move = (
     | PinRun
     | MoveRun
     | NextTurn
+    | KeepPiece
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from fencepost.store.api import Answer, Group, NewRun
 from fencepost.store.groups import KINDS, RANK, Outcome, in_kinds, refused, reports
-from fencepost.store.moves import Move, NewOperation, Observe, Succeed
+from fencepost.store.moves import Move, NewOperation, Observe, Piece, Succeed
 from fencepost.store.postgres_connection import (
     UNENCODABLE,
     Encoded,
@@ -108,6 +108,7 @@ class Writer:
         self._observe = Columns(queries["observe"], Observe)
         self._start = Columns(queries["start_run"], NewRun)
         self._started = Columns(queries["started_runs"], NewRun)
+        self._pieces = Columns(queries["keep_piece_of_start"], Piece)
         self._lock = queries["lock_runs"].statement
         self._generation_of = queries["generation_of"].statement
 
@@ -132,12 +133,16 @@ class Writer:
         return [(self._lock, [numbers(runs)])] if runs else []
 
     def starts(self, starts: Sequence[NewRun]) -> list[Encoded]:
-        """The two statements that start runs: the numbers of those that are new, and every row that was asked for."""
-        return [self._start.step(starts), self._started.step(starts)] if starts else []
+        """The statements that start runs; the last two: the numbers of those that are new, every row asked for."""
+        if not starts:
+            return []
+        pieces = [piece for new in starts for piece in new.pieces]
+        kept = [self._pieces.step(pieces)] if pieces else []
+        return [*kept, self._start.step(starts), self._started.step(starts)]
 
     def start(self, connection: PostgresConnection, new: NewRun) -> tuple[bool, Row]:
         """Start one run: whether it is new, and its row."""
-        made, found = connection.run_encoded(self.starts([new]))
+        *_, made, found = connection.run_encoded(self.starts([new]))
         return bool(made.rows), found.rows[0]
 
     # -- one by one -----------------------------------------------------------------------------------------------

@@ -382,7 +382,7 @@ class Prepared:
             return answers
         connection = self._commits.lend(patience)
         try:
-            found = connection.run_encoded(self._writer.starts(self._batch.starts)[1:])[0].rows
+            found = connection.run_encoded(self._writer.starts(self._batch.starts)[-1:])[0].rows
         except PostgresError as error:
             raise Again(unavailable(error, self._commits.ledger)) from error
         finally:

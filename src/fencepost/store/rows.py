@@ -112,7 +112,7 @@ def epoch(found: list[Row]) -> Epoch | None:
 
 def kin(row: Row) -> Kin:
     """A row of `walk_kin`, after the run's number."""
-    parent, waits, same_turn, turn_before, print_before, has_next_turn = row
+    parent, waits, same_turn, turn_before, print_before, has_next_turn, is_parent_purged = row
     return Kin(
         parent=None if parent is None else _RUN[parent],
         waits=None if waits is None else _STEP[waits],
@@ -120,6 +120,7 @@ def kin(row: Row) -> Kin:
         turn_before=None if turn_before is None else _RUN[turn_before],
         print_before=print_before,
         has_next_turn=bool(has_next_turn),
+        is_parent_purged=bool(is_parent_purged),
     )
 
 

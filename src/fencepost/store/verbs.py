@@ -23,6 +23,7 @@ from fencepost.core.proposals import Closing, ProposalState
 from fencepost.core.records import Audit, History, Lease, Run
 from fencepost.core.transitions import IllegalTransition
 from fencepost.store import callers, faultpoints, histories, rows
+from fencepost.store.apart import joined
 from fencepost.store.api import AuditFilter, Decision, NewRun, RunFilter, Started
 from fencepost.store.callers import Steps
 from fencepost.store.chain import append
@@ -179,7 +180,9 @@ class Verbs(ABC):
             return self._start(work, new)
 
     def _start(self, work: Work, new: NewRun) -> Started:
-        is_new = work.change("start_run", **new._asdict()) == 1
+        for piece in new.pieces:
+            work.change("keep_piece_of_start", **piece._asdict())
+        is_new = work.change("start_run", **new.row) == 1
         if is_new and new.lease is None:
             work.announce()
         found = work.execute("find_run", namespace=new.namespace, id=new.id)
@@ -234,6 +237,11 @@ class Verbs(ABC):
         """See `Store.unknown_below`."""
         found = self._read("unknown_below", run=run)
         return [f"{run_id}: {effect_position(step, item or None)}" for run_id, step, item in found]
+
+    @whole
+    def kept_apart(self, namespace: str, run_id: str, digest: str) -> str:
+        """See `Store.kept_apart`."""
+        return joined(self._read("pieces_of", namespace=namespace, run_id=run_id, digest=digest), run_id, digest)
 
     @whole
     def pinned(self, namespace: str) -> list[tuple[str, int, int, str]]:
@@ -353,6 +361,18 @@ class Verbs(ABC):
             if moves:
                 work.announce()
             return histories.load_one(work, run)
+
+    @whole
+    def codec_mark(self) -> str | None:
+        """See `Store.codec_mark`."""
+        found = self._read("codec_mark")
+        return str(found[0][0]) if found else None
+
+    @whole
+    def mark_codec(self, mark: str) -> None:
+        """See `Store.mark_codec`."""
+        with self._writing() as work:
+            work.change("mark_codec", mark=mark)
 
     @whole
     def issue_token(self, run: int, generation: int, resource: str) -> int | None:

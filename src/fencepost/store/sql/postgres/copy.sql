@@ -99,6 +99,15 @@ WITH pasted AS (
 )
 SELECT count(*) FROM pasted;
 
+-- name: paste_piece
+-- Insert pieces as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.piece
+    SELECT * FROM json_populate_recordset(NULL::fencepost.piece, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
 -- name: paste_observation
 -- Insert observations as they are; how many.
 WITH pasted AS (
@@ -191,4 +200,5 @@ SELECT
     (SELECT count(*) FROM fencepost.token), (SELECT count(*) FROM fencepost.observation),
     (SELECT count(*) FROM fencepost.signal), (SELECT count(*) FROM fencepost.audit),
     (SELECT count(*) FROM fencepost.permission), (SELECT count(*) FROM fencepost.proposal),
-    (SELECT count(*) FROM fencepost.containment), (SELECT count(*) FROM fencepost.queue);
+    (SELECT count(*) FROM fencepost.containment), (SELECT count(*) FROM fencepost.queue),
+    (SELECT count(*) FROM fencepost.piece);

@@ -64,6 +64,10 @@ SELECT * FROM containment ORDER BY mark;
 -- Every queue with its limits.
 SELECT * FROM queue ORDER BY namespace, name;
 
+-- name: copy_piece
+-- Every piece of a value that is kept apart.
+SELECT * FROM piece ORDER BY namespace, run_id, digest, number;
+
 -- name: leases_in_force
 -- Worker lives that may still write: none of them has given its lease back, or let it run out.
 SELECT id, host, pid FROM lease WHERE state = 'live' AND expires_at + :margin > :now ORDER BY id;

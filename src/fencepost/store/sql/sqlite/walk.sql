@@ -50,14 +50,15 @@ FROM run JOIN lease ON lease.id = run.lease WHERE run.no > :after AND run.no <= 
 
 -- name: walk_kin
 -- Of those of these runs that have a parent, or are not their runs' only turn: how the parent stands, and its position
--- that waits for the run; how many rows are the same turn, the turn before, and whether there is a next one.
+-- that waits for the run; how many rows are the same turn, the turn before, whether there is a next one, and whether the
+-- parent was purged.
 SELECT run.no, above.state, step.state, (
         SELECT count(*) FROM run AS same
         WHERE same.namespace = run.namespace AND same.id = run.id AND same.turn = run.turn
     ), before.state, before.fingerprint, EXISTS (
         SELECT 1 FROM run AS next
         WHERE next.namespace = run.namespace AND next.id = run.id AND next.turn = run.turn + 1
-    )
+    ), above.purged_at IS NOT NULL
 FROM run
 LEFT JOIN run AS above ON above.no = run.parent
 LEFT JOIN step ON step.run = run.parent AND step.position = run.parent_step AND step.kind = 'child'

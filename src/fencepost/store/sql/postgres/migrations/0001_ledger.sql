@@ -83,6 +83,8 @@ CREATE TABLE fencepost.run (
     -- Takeovers from workers that were lost, in a row, and how much of the run had been answered at the last of them.
     takeovers bigint NOT NULL DEFAULT 0 CHECK (takeovers >= 0),
     answers bigint NOT NULL DEFAULT 0,
+    -- When what it held was removed: the row stays, so that nothing is ever started again under its id.
+    purged_at bigint,
     -- What it keeps its place in line for: none begins before every earlier one of the same resource has ended.
     resource text COLLATE "C",
     -- The marks of what is contained and keeps it from going on; see `containment`.
@@ -97,6 +99,8 @@ CREATE TABLE fencepost.run (
     began_at bigint,
     -- A turn of a run that continues as a new one is a row of its own; the last one is the run.
     UNIQUE (namespace, id, turn),
+    -- Nothing that still moves loses what it needs.
+    CHECK (purged_at IS NULL OR ended_at IS NOT NULL),
     -- Only a child has a place at which its parent waits for it.
     CHECK (parent_step IS NULL OR parent IS NOT NULL),
     -- What keeps a place in line is one effect, and goes on in no further turn.
@@ -463,8 +467,21 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER observation_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON fencepost.observation
+CREATE TRIGGER observation_is_not_changed BEFORE UPDATE OR TRUNCATE ON fencepost.observation
 FOR EACH STATEMENT EXECUTE FUNCTION fencepost.refuse_change();
+
+-- What was seen goes with the run that it was seen of, and not before.
+CREATE FUNCTION fencepost.refuse_loss() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (SELECT purged_at FROM fencepost.run WHERE no = old.run) IS NULL THEN
+        RAISE EXCEPTION 'observation rows are append-only' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN old;
+END
+$$;
+
+CREATE TRIGGER observation_is_kept BEFORE DELETE ON fencepost.observation
+FOR EACH ROW EXECUTE FUNCTION fencepost.refuse_loss();
 
 CREATE TRIGGER audit_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON fencepost.audit
 FOR EACH STATEMENT EXECUTE FUNCTION fencepost.refuse_change();
@@ -583,4 +600,16 @@ CREATE TABLE fencepost.queue (
     CHECK ((rate IS NULL) = (rate_within IS NULL)),
     -- Whoever pauses says who and why.
     CHECK ((paused_at IS NULL) = (paused_by IS NULL) AND (paused_at IS NULL) = (paused_because IS NULL))
+);
+
+-- A value too large for its row, in pieces; the row holds its digest. Of a run by its id, since an input is kept before
+-- its run has a number, and each of a run's turns has one of its own.
+CREATE TABLE fencepost.piece (
+    namespace text COLLATE "C" NOT NULL,
+    run_id text COLLATE "C" NOT NULL,
+    digest text COLLATE "C" NOT NULL,
+    number bigint NOT NULL CHECK (number >= 0),
+    -- What is empty is no piece of anything.
+    text text NOT NULL CHECK (text <> ''),
+    PRIMARY KEY (namespace, run_id, digest, number)
 );

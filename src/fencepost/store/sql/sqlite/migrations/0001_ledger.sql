@@ -77,6 +77,8 @@ CREATE TABLE run (
     -- Takeovers from workers that were lost, in a row, and how much of the run had been answered at the last of them.
     takeovers INTEGER NOT NULL DEFAULT 0 CHECK (takeovers >= 0),
     answers INTEGER NOT NULL DEFAULT 0,
+    -- When what it held was removed: the row stays, so that nothing is ever started again under its id.
+    purged_at INTEGER,
     -- What it keeps its place in line for: none begins before every earlier one of the same resource has ended.
     resource TEXT,
     -- The marks of what is contained and keeps it from going on; see `containment`.
@@ -91,6 +93,8 @@ CREATE TABLE run (
     began_at INTEGER,
     -- A turn of a run that continues as a new one is a row of its own; the last one is the run.
     UNIQUE (namespace, id, turn),
+    -- Nothing that still moves loses what it needs.
+    CHECK (purged_at IS NULL OR ended_at IS NOT NULL),
     -- Only a child has a place at which its parent waits for it.
     CHECK (parent_step IS NULL OR parent IS NOT NULL),
     -- What keeps a place in line is one effect, and goes on in no further turn.
@@ -372,7 +376,9 @@ CREATE INDEX observation_of_run ON observation (run);
 -- A callback comes with a token, of which only the digest is known; most effects hand out none.
 CREATE INDEX observation_callback ON observation (json_extract(evidence, '$.digest')) WHERE kind = 'callback';
 
+-- What was seen goes with the run that it was seen of, and not before.
 CREATE TRIGGER observation_is_kept BEFORE DELETE ON observation
+WHEN (SELECT purged_at FROM run WHERE no = old.run) IS NULL
 BEGIN
     SELECT RAISE(ABORT, 'observations are append-only');
 END;
@@ -535,3 +541,15 @@ CREATE TABLE queue (
     -- Whoever pauses says who and why.
     CHECK ((paused_at IS NULL) = (paused_by IS NULL) AND (paused_at IS NULL) = (paused_because IS NULL))
 ) STRICT, WITHOUT ROWID;
+
+-- A value too large for its row, in pieces; the row holds its digest. Of a run by its id, since an input is kept before
+-- its run has a number, and each of a run's turns has one of its own.
+CREATE TABLE piece (
+    namespace TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    number INTEGER NOT NULL CHECK (number >= 0),
+    -- What is empty is no piece of anything.
+    text TEXT NOT NULL CHECK (text <> ''),
+    PRIMARY KEY (namespace, run_id, digest, number)
+) STRICT;
