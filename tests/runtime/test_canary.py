@@ -3,6 +3,7 @@
 Each door has a word of its own, so that the control, a ledger without a codec, shows that the search would find it.
 """
 
+import asyncio
 import contextlib
 import logging
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 
 from fencepost.cli.main import main
 from fencepost.core.approval import Approval
+from fencepost.core.errors import SecondPersonNeeded
+from fencepost.core.permissions import RISKY, Permissions
+from fencepost.core.queue import Queue
 from fencepost.core.states import RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect, read
@@ -30,7 +34,8 @@ from tests.store.inside import rows_of
 
 STORED = (
     "principal", "input", "result", "read", "child", "turn", "error", "progress", "signal", "comment", "reason",
-    "cancel", "badoutput", "replybody", "schedule", "statement",
+    "cancel", "badoutput", "replybody", "schedule", "statement", "heartbeat", "report", "hook", "contained", "paused",
+    "proposed",
 )  # fmt: skip
 """The doors whose words a ledger without a codec holds."""
 
@@ -69,6 +74,45 @@ async def leaks(call: Call) -> None:
 async def counts(call: Call, text: str) -> int:
     """How many?"""
     raise NotImplementedError
+
+
+class Desk:
+    """What the jobs of the test have left here."""
+
+    token = ""
+    hooked = False
+
+
+desk = Desk()
+
+
+async def hook(call: Call, reference: str | None) -> str:
+    desk.hooked = True
+    return word("hook")
+
+
+@effect(on_unknown="hold", retry=QUICK, compensate=Stands("it is lost"), cancel=hook, name="hands over")
+async def hands_over(call: Call) -> None:
+    desk.token = await call.callback("rendered")
+
+
+@effect(on_unknown="hold", retry=QUICK, compensate=Stands("it is lost"), cancel=hook, name="hangs")
+async def hangs(call: Call) -> None:
+    desk.token = "hangs"
+    while not desk.hooked:  # noqa: ASYNC110 - its target asks it to stop, in the hook
+        await asyncio.sleep(0.01)
+    raise ConnectionError("lost")
+
+
+@workflow(name="renders")
+async def renders(run: Run) -> str:
+    await run.do(hands_over())
+    return await run.wait("rendered", str, callback=hands_over, heartbeat="5m", within="1h")
+
+
+@workflow(name="unsure")
+async def unsure(run: Run) -> None:
+    await run.do(hangs())
 
 
 class Babbling:
@@ -112,7 +156,7 @@ async def waits(run: Run) -> None:
     await run.wait("never", str)
 
 
-WORKFLOWS = [everything, answers, asks, leaking, waits]
+WORKFLOWS = [everything, answers, asks, leaking, waits, renders, unsure]
 
 
 NIGHTLY = Schedule("nightly", answers, word("schedule"), cron="0 3 * * *", on_behalf_of=word("principal"))
@@ -131,7 +175,8 @@ async def live(db: str, **options: Any) -> None:
         there.serve(refuse)
         app = App(
             db, workflows=WORKFLOWS, model=Babbling(), secrets={"token": TOKEN},
-            schedules=[NIGHTLY],
+            schedules=[NIGHTLY], queues=[Queue("mail")], callback_secret="s" * 32,
+            permissions=Permissions({"ann": ["operator", "approver"]}, two_persons=RISKY),
             targets={"shop": Target(there.url.removesuffix("/things"), lambda: {"x-api-key": word("header")})},
             **options,
         )  # fmt: skip
@@ -160,6 +205,29 @@ async def lived(app: App) -> None:
     await until(asked, "the wait for an approval")
     await app.approve("r", "ok", by="ann", approved=False, comment=word("comment"))
     assert await main_run.result(within="20s") == word("result")
+    await contained(app)
+    await with_jobs(app)
+
+
+async def contained(app: App) -> None:
+    await app.contain("target", "nobody", by="ann", reason=word("contained"))
+    await app.queues.pause("mail", by="ann", reason=word("paused"))
+
+
+async def with_jobs(app: App) -> None:
+    render = await app.start(renders, id="job")
+    await reaches(app, "job", RunState.WAITING)
+    assert await app.heartbeat(desk.token, progress=word("heartbeat"))
+    heard = next(step for step in (await app.show("job")).steps if step.kind == "wait")
+    assert word("heartbeat").removeprefix("canary") in (heard.progress or "")
+    await app.callback(desk.token, word("report"))
+    assert await render.result(within="20s") == word("report")
+    await app.start(unsure, id="unsure")
+    await until(lambda: desk.token == "hangs", "the effect to hang")
+    await app.cancel("unsure", by="ann", reason="stop")
+    await reaches(app, "unsure", RunState.HELD)
+    with pytest.raises(SecondPersonNeeded):
+        await app.terminate("unsure", by="ann", reason=word("proposed"))
 
 
 def left(db: str, capsys: pytest.CaptureFixture[str], logs: str) -> str:
@@ -169,13 +237,19 @@ def left(db: str, capsys: pytest.CaptureFixture[str], logs: str) -> str:
         folder = Path(db.removeprefix("sqlite:///")).parent
         found += [file.read_bytes().decode("latin-1") for file in folder.iterdir()]
     capsys.readouterr()
-    for run in ("r", "child", "asks", "leaking", "waits"):
+    for run in ("r", "child", "asks", "leaking", "waits", "job", "unsure"):
         for form in ((), ("--json",)):
             assert main(["show", run, "--db", db, *form]) in (0, 3)
-    for verb in (["runs"], ["audit", "list"], ["check"], ["schedule", "list"]):
+    for verb in VERBS_THAT_READ:
         main([*verb, "--db", db, "--json"])
     said = capsys.readouterr()
     return "".join([*found, said.out, said.err])
+
+
+VERBS_THAT_READ = (
+    ["runs"], ["audit", "list"], ["check"], ["schedule", "list"], ["contained"], ["queue", "list"], ["proposals"],
+    ["alerts"],
+)  # fmt: skip
 
 
 def hits(text: str) -> dict[str, int]:
@@ -184,6 +258,7 @@ def hits(text: str) -> dict[str, int]:
 
 @pytest.fixture(autouse=True)
 def _nothing_known():
+    desk.token, desk.hooked = "", False
     before = vars(hidden).copy()
     vars(hidden).update(vars(Hidden()))
     yield

@@ -139,7 +139,7 @@ async def test_in_flight_the_body_is_flagged_the_target_asked_and_the_reply_deci
     (one,) = found.operations
     assert (one.state, one.body, one.reference) == (OperationState.SUCCEEDED, Body.ENDED, "made a")
     assert one.body_ended_at >= one.told[0].at >= found.accepted[0].at >= found.asked_at
-    assert '"says":{"status":"cancelled"}' in one.provider[0].answer
+    assert '"answer":{"status":"cancelled"}' in one.provider[0].answer
     assert one.dispatched_at is not None
     assert [(one.position, one.reference) for one in found.stands] == [("job[a]", "made a")]
     assert (target.requests, target.objects, asked_to_cancel) == (["a"], ["a"], [("a", None)])

@@ -21,7 +21,7 @@ from fencepost.core.states import RunState
 from fencepost.effects.answers import Conflicting
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
-from fencepost.runtime import applicable, confirming, containing, queues, restoring, schedules, signalling
+from fencepost.runtime import applicable, confirming, containing, queues, restoring, retention, schedules, signalling
 from fencepost.runtime.app import App
 from fencepost.runtime.bulk import VERBS as IN_BULK
 from fencepost.runtime.bulk import Selection
@@ -115,14 +115,14 @@ def test_the_table_the_repertoire_and_the_stages_name_the_same_verbs() -> None:
 def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
     others = {f"{name} schedule" for name in ("pause", "unpause", "fire", "remove")}
     others |= {"contain", "release", "pause queue", "resume queue"}
-    others |= {restoring.RESTORED, restoring.CLOSED, "signal", "approve", "deny", "confirm", "decline"}
+    others |= {restoring.RESTORED, restoring.CLOSED, "signal", "approve", "deny", "confirm", "decline", "purge"}
     assert others == set(VERBS) - set(ON_RUNS)
 
 
 def test_no_function_that_a_person_calls_is_missing_from_the_tables() -> None:
     known = {*ON_RUNS.values(), confirming.confirm, confirming.decline, signalling.send}
     known |= {schedules.pause, schedules.unpause, schedules.fire, schedules.remove}
-    known |= {containing.contain, containing.release, queues.pause, queues.resume}
+    known |= {containing.contain, containing.release, queues.pause, queues.resume, retention.purge}
     known |= {restoring.restored, restoring.close_lost_time}
     found = {
         function
@@ -253,6 +253,9 @@ OTHERS: dict[str, Callable[[App, str], Any]] = {
     "remove schedule": on_a_schedule(schedules.remove),
     "restored": lambda app, by: restoring.restored(app, by=by, reason="why"),
     "close lost time": lambda app, by: restoring.close_lost_time(app, by=by, reason="why"),
+    "purge": lambda app, by: retention.purge(
+        app, retention.Retention({"succeeded": "90d"}), by=by, reason="why", dry_run=False, batch=9
+    ),
     "signal": lambda app, by: signalling.send(app, "r", "word", 1, id=None, sender="", by=by),
     "approve": lambda app, by: signalling.approve(
         app, "r", "ok", by=by, approved=True, comment="", digest=None, id=None

@@ -281,7 +281,7 @@ async def test_heartbeats_keep_a_job_alive_and_their_end_wakes_the_run(db):
             wait = (await app.show("r")).steps[-1]
             assert wait.due_at is not None
             assert wait.due_at - app.store.now() > 4 * MINUTE
-            assert json.loads(wait.detail or "")["progress"] == {"frames": part}
+            assert json.loads(wait.progress or "") == {"frames": part}
         app._wake()
         await reaches(app, "r", RunState.WAITING)
         clock.offset += 6 * MINUTE

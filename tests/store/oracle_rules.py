@@ -188,7 +188,7 @@ def prove_step(facts: Facts) -> None:
 
 def open_step(book: Facts, move: Any, keys: dict[str, Any]) -> None:
     facts = {name: value for name, value in move._asdict().items() if name not in ("run", "generation", "at")}
-    facts["opened_at"] = move.at
+    facts |= {"opened_at": move.at, "beaten_at": None, "progress": None}
     prove_step(facts)
     require(move.position not in book["steps"], "duplicate")
     book["steps"][move.position] = facts

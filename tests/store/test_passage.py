@@ -1,5 +1,7 @@
 """Nothing passes by: each verb of a store is led through the passage, or is known to hold nobody's data."""
 
+import inspect
+
 from fencepost.store.api import Store
 from fencepost.store.passage import AS_THEY_ARE, Passage
 from fencepost.store.texts import FIELDS, LENGTHS
@@ -12,6 +14,14 @@ def test_every_verb_of_a_store_is_led_through_or_known_to_carry_no_text():
     assert verbs - led - AS_THEY_ARE == set()
     assert verbs & led & AS_THEY_ARE == set()
     assert verbs >= AS_THEY_ARE
+
+
+def test_a_verb_is_asked_of_the_passage_as_of_the_store_itself():
+    asked = {name: verb for name, verb in vars(Store).items() if callable(verb) and not name.startswith("_")}
+    led = {name: verb for name in asked if (verb := getattr(Passage, name, None)) is not None}
+    for name, verb in led.items():
+        if name != "claim":  # handed on as it came
+            assert list(inspect.signature(verb).parameters) == list(inspect.signature(asked[name]).parameters), name
 
 
 def test_every_field_that_is_guarded_is_there():

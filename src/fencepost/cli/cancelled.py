@@ -148,7 +148,7 @@ def _said(answer: Any) -> Any:
     """What a hook returned or how it failed; all that is kept of it is in `--json`."""
     if not isinstance(answer, dict):
         return answer
-    return answer.get("says", answer.get("failed", answer))
+    return answer.get("answer", answer.get("failed", answer))
 
 
 def _worker(owner: Document | None) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from fencepost.cli.cancelled import cancellation
@@ -103,7 +103,7 @@ def story(
     steps += [(one.reserved_at, one.position, _operation(one, told)) for one in history.operations]
     return {
         "run": _run(history, told, family),
-        "waits_for": waits_for(history, ahead, contained, queue),
+        "waits_for": waits_for(_unsaid(history) if redact else history, ahead, contained, queue),
         "verbs": verbs_for(history),
         "children": [_child(child) for child in family.children],
         "cancellation": cancellation(history, told),
@@ -112,6 +112,11 @@ def story(
         "signals": [_signal(signal, told) for signal in history.signals],
         "audit": [_audit(row) for row in audits],
     }
+
+
+def _unsaid(history: History) -> History:
+    """A history without what jobs say of themselves."""
+    return replace(history, steps=[replace(step, progress=None) for step in history.steps])
 
 
 def _child(child: Run) -> Document:
@@ -414,8 +419,8 @@ def _wait(step: Step) -> str:
     if other is not None:
         return f"the end of run {other!r}"
     if detail.get("job") is not None:
-        heard = f", heard of last at {instant(detail['beaten_at'])}" if "beaten_at" in detail else ""
-        said = f" ({compact(detail['progress'])})" if detail.get("progress") is not None else ""
+        heard = "" if step.beaten_at is None else f", heard of last at {instant(step.beaten_at)}"
+        said = "" if step.progress is None else f" ({compact(_value(step.progress))})"
         return f"the report {step.name!r} on a job of {detail['job']}{heard}{said}"
     if digest_waited_for(step) is None:
         return f"signal {step.name!r}"

@@ -152,7 +152,7 @@ def cancellation_of(history: History) -> Cancellation | None:
     effects = {one.position for one in history.operations if one.compensates is None}
     return Cancellation(
         who=str(asked["who"]),
-        why=str(asked["why"]),
+        why=str(asked.get("why", "")),  # of an encrypted ledger whose key is not here the reason is not known
         asked_at=int(asked["at"]),
         accepted=_of_kind(history.observations, CANCEL_ACCEPTED),
         operations=layers,
@@ -217,7 +217,7 @@ def _body(operation: Operation, attempt: Attempt, run: Run) -> tuple[Body, int |
 def _runs_on(seen: Observation) -> bool:
     """Whether it was written down when its thread was waited for no longer."""
     evidence = json.loads(seen.evidence)
-    return isinstance(evidence, dict) and evidence.get("body") == RUNS_ON
+    return isinstance(evidence, dict) and evidence.get("thread") == RUNS_ON
 
 
 def _steps(observations: Iterable[Observation]) -> tuple[StepLayers, ...]:

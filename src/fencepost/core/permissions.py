@@ -95,6 +95,7 @@ VERBS: Mapping[str, Verb] = {
     "remove schedule": Verb(Role.ADMIN, "removes a schedule that no code declares", Compares.SCHEDULE_VERSION),
     "restored": Verb(Role.ADMIN, "says that the ledger was restored from a backup", Compares.EPOCH),
     "close lost time": Verb(Role.ADMIN, "says that nothing more turns up from the lost time", Compares.EPOCH),
+    "purge": Verb(Role.ADMIN, "removes what runs hold that ended long ago", Compares.NAME_ALONE),
 }  # fmt: skip
 """Every verb of a person, and which role it needs: a verb without a row here cannot be done by anybody."""
 

@@ -234,6 +234,9 @@ class Step:
     delivered: int | None = None
     due_at: int | None = None
     closed_at: int | None = None
+    beaten_at: int | None = None
+    """When the job that a wait is for was heard of last, and `progress` what it said of itself (JSON)."""
+    progress: str | None = None
 
 
 @dataclass(slots=True)

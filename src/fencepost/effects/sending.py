@@ -156,7 +156,7 @@ def failed(attempting: Attempting, error: BaseException) -> Sent:
     record = error_record(error)
     evidence["error"] = {"class": record.class_name, "message": record.message[:500]}
     if attempting.thread is not None and not attempting.thread.done():
-        evidence["body"] = RUNS_ON
+        evidence["thread"] = RUNS_ON
     if attempting.sends is not None and attempting.sends > 1:
         evidence["sends"] = attempting.sends  # an attempt that stays unresolved has no other place for it
     return Sent(

@@ -67,5 +67,5 @@ def audit(
 def _summary(one: Containment | None) -> str:
     if one is None:
         return canonical({"contained": False})
-    shown = {name: value for name, value in asdict(one).items() if name in ("actor", "reason", "at", "cool_down")}
+    shown = {name: value for name, value in asdict(one).items() if name in ("actor", "at", "cool_down")}
     return canonical({"contained": True} | shown)

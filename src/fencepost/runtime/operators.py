@@ -346,6 +346,7 @@ class Operators(ABC):
 
         Raises:
             Misuse: nobody says who does it and why, or a batch is no number from 1 on.
+            NotPermitted: they lack the verb's role.
             StoreUnavailable: the ledger cannot be written; batches that were done stay done.
         """
         return await asyncio.to_thread(

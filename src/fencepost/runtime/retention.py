@@ -10,28 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
 
 from fencepost.core.duration import microseconds, spelled
 from fencepost.core.errors import Misuse
 from fencepost.core.identity import canonical
 from fencepost.core.records import Audit
 from fencepost.core.states import FINAL_RUN_STATES, RunState
+from fencepost.runtime.permits import Asked, ask
 from fencepost.store.api import Purging
-
-if TYPE_CHECKING:
-    from fencepost.store.api import Store
-
-
-class Purger(Protocol):
-    """What a purge needs of an app."""
-
-    namespace: str
-
-    @property
-    def store(self) -> Store:
-        """The opened ledger's store."""
-
 
 PURGE = "purge"
 
@@ -87,10 +73,9 @@ class Purged:
         return sum(self.runs.values())
 
 
-def purge(app: Purger, retention: Retention, *, by: str, reason: str, dry_run: bool, batch: int) -> Purged:
+def purge(app: Asked, retention: Retention, *, by: str, reason: str, dry_run: bool, batch: int) -> Purged:
     """Purge the runs of the app's namespace whose time is over; see `App.purge`."""
-    if not by.strip() or not reason.strip():
-        raise Misuse("purge needs who does it and why", hint="give by= and reason=")
+    ask(app, PURGE, "", by=by, reason=reason)
     if batch < 1:
         raise Misuse(f"a batch of {batch} runs", hint="pass a number from 1 on")
     now = app.store.now()
@@ -113,7 +98,7 @@ def purge(app: Purger, retention: Retention, *, by: str, reason: str, dry_run: b
     return Purged(counts, left - sum(counts.values()) if dry_run else left)
 
 
-def _purged(app: Purger, wanted: Purging, retention: Retention, *, by: str, reason: str, dry_run: bool) -> int:
+def _purged(app: Asked, wanted: Purging, retention: Retention, *, by: str, reason: str, dry_run: bool) -> int:
     """Batch by batch, each one transaction with its audit row; how many runs."""
 
     def audit(runs: list[str]) -> Audit:

@@ -241,7 +241,10 @@ def _answer(sent: Sent) -> dict[str, Any]:
         says = canonical(to_jsonable_python(sent.value, fallback=repr))
     except Exception:  # noqa: BLE001 - a value's own methods may raise anything; the reply is there
         says = canonical(f"a {type(sent.value).__name__} that cannot be written down")
-    return {**found, "says": json.loads(says) if len(says) <= _ANSWER_CHARACTERS_MAX else says[:_ANSWER_CHARACTERS_MAX]}
+    return {
+        **found,
+        "answer": json.loads(says) if len(says) <= _ANSWER_CHARACTERS_MAX else says[:_ANSWER_CHARACTERS_MAX],
+    }
 
 
 def _name(effect: Effect[..., Any]) -> str:

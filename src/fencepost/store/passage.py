@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
+from fencepost.core.callback import HandedOut
 from fencepost.core.containment import Containment
 from fencepost.core.contradictions import Whole
 from fencepost.core.epoch import Epoch
@@ -33,13 +34,14 @@ from fencepost.store.api import (
     NewRun,
     Prepared,
     Purging,
+    Redeclared,
     RunFilter,
     Started,
     Store,
 )
 from fencepost.store.moves import Move
 from fencepost.store.sealed import Codec, Sealing
-from fencepost.store.texts import LENGTHS
+from fencepost.store.texts import HEARD, LENGTHS
 from fencepost.store.transit import Texts, Transit
 from fencepost.store.walk import Walk
 
@@ -49,7 +51,8 @@ _MARK_COLUMN, _MARK_TEXT = "meta.codec", "fencepost"
 AS_THEY_ARE = frozenset({
     "is_remote", "now", "latest", "renew_lease", "has_gone_back", "epoch", "end_lease", "next_wake", "kept_apart",
     "unknown_below", "pinned", "ahead_of", "codec_mark", "mark_codec", "issue_token", "signalled", "leases", "changes",
-    "close", "ended", "purgeable",
+    "close", "ended", "purgeable", "strangers", "count_stranger", "measure", "waits_named", "turns_with_effects",
+    "write_nothing", "wake_forgotten", "declare_queues", "queue_lengths", "policy", "let_through",
 })  # fmt: skip
 """What the inner store is asked directly: no text of these is in any list of `texts`."""
 
@@ -196,7 +199,9 @@ class Passage(Transit):
         """See `Store.due_schedules`."""
         return [self._read_plan(plan) for plan in self.inner.due_schedules(namespace, names, now)]
 
-    def declare_schedules(self, namespace: str, lease: str, declaration: Declaration) -> list[Plan]:
+    def declare_schedules(
+        self, namespace: str, lease: str, declaration: Declaration, audit: Redeclared | None = None
+    ) -> list[Plan]:
         """See `Store.declare_schedules`. A plan that stays as it is keeps its very row."""
 
         def declared(before: list[Plan], now: int) -> list[Plan]:
@@ -204,7 +209,11 @@ class Passage(Transit):
             plans = declaration(list(read), now)
             return [before[read.index(plan)] if plan in read else self._plan(plan) for plan in plans]
 
-        return [self._read_plan(plan) for plan in self.inner.declare_schedules(namespace, lease, declared)]
+        def audited(before: Plan, after: Plan) -> Audit | None:
+            row = None if audit is None else audit(self._read_plan(before), self._read_plan(after))
+            return None if row is None else self._audit(row)
+
+        return [self._read_plan(plan) for plan in self.inner.declare_schedules(namespace, lease, declared, audited)]
 
     def fire_schedule(self, firing: Firing, starts: Sequence[NewRun]) -> list[Started] | None:
         """See `Store.fire_schedule`."""
@@ -267,6 +276,16 @@ class Passage(Transit):
     def find_settled(self, namespace: str, run_id: str) -> Run | None:
         """See `Store.find_settled`."""
         return self._one(self.inner.find_settled(namespace, run_id))
+
+    def handed_out(self, digest: str) -> HandedOut | None:
+        """See `Store.handed_out`."""
+        found = self.inner.handed_out(digest)
+        return None if found is None else found._replace(run=self._run(found.run))
+
+    def beat(self, namespace: str, run_id: str, name: str, progress: str | None) -> bool:
+        """See `Store.beat`."""
+        said = None if progress is None else self._sealed(progress, HEARD, (namespace, run_id), name)
+        return self.inner.beat(namespace, run_id, name, said)
 
     # -- people ---------------------------------------------------------------------------------------------------
 

@@ -40,14 +40,14 @@ CLEAR: dict[str, frozenset[str]] = {
     "run.cancel": frozenset({"who", "at"}),
     "step.detail": frozenset({
         "many", "within", "valid_for", "authorise", "child", "detached", "attempts", "failures", "format_failures",
-        "spent", "budget_from", "by", "at",
+        "spent", "budget_from", "by", "at", "heartbeat", "until", "job",
     }),
     "step.error": frozenset({"class"}),
     "operation.policy": frozenset({"verdict"}),
     "operation.error": frozenset({"class"}),
     "evidence": frozenset({
         "kind", "says", "count", "lost_from", "restored_at", "status", "sends", "reference", "by", "name", "digest",
-        "after", "how",
+        "after", "how", "position", "asked_at", "thread",
     }),
 }  # fmt: skip
 """What of a note anybody may read who can read the ledger: codes, names, numbers and times at its top."""
@@ -97,6 +97,9 @@ _ASKED = (
     Field("policy", "operation.policy"),
 )  # fmt: skip
 _REASON = Field("reason", "signal.reason")
+
+HEARD = Field("progress", "step.progress")
+"""What a job says of itself: written by the name of the wait, whose position only the ledger knows."""
 
 FIELDS: dict[type[Any], tuple[Field, ...]] = {
     NewRun: (_RUN_INPUT, _RUN_PRINT, _PRINCIPAL),

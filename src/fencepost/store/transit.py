@@ -24,7 +24,7 @@ from fencepost.store.apart import is_large, set_apart
 from fencepost.store.api import Group, NewRun, Store
 from fencepost.store.moves import KeepPiece, Move, Observe, Piece
 from fencepost.store.sealed import Sealing
-from fencepost.store.texts import CLEAR, FIELDS, NOTHING, Field, owner_of, place_of, scrubbed
+from fencepost.store.texts import CLEAR, FIELDS, HEARD, NOTHING, Field, owner_of, place_of, scrubbed
 
 R = TypeVar("R")
 Owner = tuple[str, str]
@@ -182,6 +182,8 @@ class Transit:
         self._open(history.run, owner, "", texts)
         for step in history.steps:
             self._open(step, owner, step.position, texts)
+            if step.progress is not None:
+                step.progress = self._opened(step.progress, HEARD, owner, step.name, None)
         for operation in history.operations:
             place = place_of(operation)
             self._open(operation, owner, place, texts)

@@ -3,7 +3,7 @@
 -- name: steps_of
 -- The recorded positions of a run, in the order in which they were opened.
 SELECT position, kind, name, fingerprint, state, opened_at, version, request, detail, result, error, delivered, due_at,
-    closed_at
+    closed_at, beaten_at, progress
 FROM fencepost.step WHERE run = :run ORDER BY no;
 
 -- name: operations_of

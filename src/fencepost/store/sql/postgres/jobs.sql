@@ -14,9 +14,8 @@ UPDATE fencepost.step SET
         :now::bigint + (detail::json ->> 'heartbeat')::bigint,
         (detail::json ->> 'until')::bigint
     ),
-    detail = (detail::jsonb || jsonb_build_object(
-        'beaten_at', :now::bigint, 'progress', coalesce(:progress::jsonb, detail::jsonb -> 'progress')
-    ))::text
+    beaten_at = :now,
+    progress = coalesce(:progress::text, progress)
 WHERE run = :run AND kind = 'wait' AND name = :name AND state = 'open'
 AND (detail::json ->> 'heartbeat') IS NOT NULL;
 

@@ -11,7 +11,7 @@ FROM fencepost.run WHERE no > :after ORDER BY no LIMIT :limit;
 -- name: walk_steps
 -- The positions of these runs that are no effects, in the order in which they were opened.
 SELECT run, position, kind, name, fingerprint, state, opened_at, version, request, detail, result, error, delivered,
-    due_at, closed_at
+    due_at, closed_at, beaten_at, progress
 FROM fencepost.step WHERE run > :after AND run <= :last ORDER BY run, no;
 
 -- name: walk_operations

@@ -13,7 +13,8 @@ UPDATE step SET
         :now + json_extract(detail, '$.heartbeat'),
         coalesce(json_extract(detail, '$.until'), :now + json_extract(detail, '$.heartbeat'))
     ),
-    detail = json_set(detail, '$.beaten_at', :now, '$.progress', json(coalesce(:progress, json_extract(detail, '$.progress'))))
+    beaten_at = :now,
+    progress = coalesce(:progress, progress)
 WHERE run = :run AND kind = 'wait' AND name = :name AND state = 'open'
 AND json_extract(detail, '$.heartbeat') IS NOT NULL;
 

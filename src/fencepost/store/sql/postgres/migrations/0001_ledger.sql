@@ -282,8 +282,12 @@ CREATE TABLE fencepost.step (
     due_at bigint,
     opened_at bigint NOT NULL,
     closed_at bigint,
+    beaten_at bigint,
+    progress text,
     PRIMARY KEY (run, position),
     CHECK ((state = 'open') = (closed_at IS NULL)),
+    CHECK (beaten_at IS NULL OR kind = 'wait'),
+    CHECK (progress IS NULL OR beaten_at IS NOT NULL),
     CHECK (state <> 'failed' OR error IS NOT NULL)
 ) WITH (fillfactor = 80);
 

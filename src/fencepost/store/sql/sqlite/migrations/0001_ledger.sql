@@ -252,8 +252,12 @@ CREATE TABLE step (
     due_at INTEGER,
     opened_at INTEGER NOT NULL,
     closed_at INTEGER,
+    beaten_at INTEGER,
+    progress TEXT,
     PRIMARY KEY (run, position),
     CHECK ((state = 'open') = (closed_at IS NULL)),
+    CHECK (beaten_at IS NULL OR kind = 'wait'),
+    CHECK (progress IS NULL OR beaten_at IS NOT NULL),
     CHECK (state <> 'failed' OR error IS NOT NULL)
 ) STRICT;
 
