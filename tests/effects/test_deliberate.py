@@ -29,7 +29,8 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Lease, Step
 from fencepost.core.recovery import Moment
 from fencepost.core.states import LeaseState, StepState
-from fencepost.effects.call import Attempting, Call
+from fencepost.effects.attempting import Attempting
+from fencepost.effects.call import Call
 from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound, compute, read

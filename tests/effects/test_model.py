@@ -21,7 +21,8 @@ from fencepost.core.errors import (
     Transient,
     ValueRefused,
 )
-from fencepost.effects.call import Attempting, Call, SyncCall
+from fencepost.effects.attempting import Attempting
+from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import compute
 from fencepost.effects.endpoint import Endpoint

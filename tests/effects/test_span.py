@@ -11,7 +11,8 @@ import pytest
 
 from fencepost.core.contract import Contract
 from fencepost.core.errors import DeadlinePassed, Unresolved
-from fencepost.effects.call import Attempting, SyncCall
+from fencepost.effects.attempting import Attempting
+from fencepost.effects.call import SyncCall
 from fencepost.effects.deadline import boot_now, deadline_assumption
 from fencepost.effects.outside import Outside
 from fencepost.effects.site import Site

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost import ForeignDatabase, Run, Schedule, workflow
+from fencepost import AesGcm, App, ForeignDatabase, KeyUnavailable, Run, Schedule, workflow
 from fencepost.core.states import RunState
 from fencepost.runtime.verbs import resume
 from fencepost.store.api import RunFilter, Store
@@ -90,6 +90,29 @@ def test_everything_is_there_and_goes_on(file: str, postgres: Place, fencepost) 
     asyncio.run(go_on())
     assert target.objects.count("waits first") == 1
     assert target.objects.count("waits last") == 1
+
+
+def test_a_sealed_ledger_stays_sealed_and_knows_a_wrong_key(tmp_path: Path, postgres: Place, fencepost) -> None:
+    target.reset()
+    url, right = f"sqlite:///{tmp_path / 'ledger.db'}", AesGcm({"k1": b"1" * 32})
+
+    async def fill() -> None:
+        async with working(url, story, codec=right, inline_bytes=10) as app:
+            await app.start(story, "one", id="r")
+            await reaches(app, "r", RunState.WAITING)
+
+    asyncio.run(fill())
+    assert fencepost("copy", url, "--to", postgres.url()).code == 0
+
+    async def go_on() -> None:
+        with pytest.raises(KeyUnavailable):
+            await App(postgres.url(), workflows=[story], codec=AesGcm({"k1": b"x" * 32})).start(story, "two", id="s")
+        async with working(postgres.url(), story, codec=right) as app:
+            await app.signal("r", "go on", True)
+            await reaches(app, "r", RunState.SUCCEEDED)
+
+    asyncio.run(go_on())
+    assert target.objects == ["one first", "one last"]
 
 
 def test_the_file_says_where_its_ledger_has_gone(file: str, postgres: Place, fencepost) -> None:

@@ -3,13 +3,16 @@
 import inspect
 
 from fencepost.store.api import Store
+from fencepost.store.governing import Governing
 from fencepost.store.passage import AS_THEY_ARE, Passage
 from fencepost.store.texts import FIELDS, LENGTHS
 from fencepost.store.transit import Transit
 
+ASKED = {**vars(Governing), **vars(Store)}
+
 
 def test_every_verb_of_a_store_is_led_through_or_known_to_carry_no_text():
-    verbs = {name for name in vars(Store) if not name.startswith("_")}
+    verbs = {name for name in ASKED if not name.startswith("_")}
     led = {name for name in {**vars(Transit), **vars(Passage)} if not name.startswith("_")}
     assert verbs - led - AS_THEY_ARE == set()
     assert verbs & led & AS_THEY_ARE == set()
@@ -17,7 +20,7 @@ def test_every_verb_of_a_store_is_led_through_or_known_to_carry_no_text():
 
 
 def test_a_verb_is_asked_of_the_passage_as_of_the_store_itself():
-    asked = {name: verb for name, verb in vars(Store).items() if callable(verb) and not name.startswith("_")}
+    asked = {name: verb for name, verb in ASKED.items() if callable(verb) and not name.startswith("_")}
     led = {name: verb for name in asked if (verb := getattr(Passage, name, None)) is not None}
     for name, verb in led.items():
         if name != "claim":  # handed on as it came

@@ -50,7 +50,7 @@ def audit(
     `hash`) and `next` (for --before; null at the end).
     """
     from fencepost.cli.target import app_for, opened
-    from fencepost.store.api import AuditFilter
+    from fencepost.store.governing import AuditFilter
 
     if context.invoked_subcommand is not None:
         return Exit.DONE

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from fencepost.core.errors import StoreFailed
 from fencepost.core.identity import canonical
 from fencepost.core.states import Outcome
-from fencepost.effects.call import Attempting, SyncCall
+from fencepost.effects.attempting import Attempting
+from fencepost.effects.call import SyncCall
 from fencepost.effects.entry import Entry, Proof, Result
 from fencepost.effects.needs import Committed
 

@@ -16,7 +16,7 @@ from fencepost.core.records import CALLBACK
 
 if TYPE_CHECKING:
     from fencepost.core.records import Operation
-    from fencepost.effects.call import Attempting
+    from fencepost.effects.attempting import Attempting
 
 
 async def hand_out(attempting: Attempting, name: str) -> str:

@@ -30,7 +30,7 @@ from fencepost.effects.secret import hide_credentials
 from fencepost.effects.transport import Headers, Params, RawReply, is_write, outcome_of_failure
 
 if TYPE_CHECKING:
-    from fencepost.effects.call import Attempting
+    from fencepost.effects.attempting import Attempting
 
 
 A = TypeVar("A")

@@ -22,7 +22,8 @@ from pydantic.errors import PydanticUserError
 from fencepost.core import contract as contracts
 from fencepost.core.duration import microseconds
 from fencepost.core.errors import DeclarationError, Misuse, ValueRefused
-from fencepost.effects.call import Attempting, Call, SyncCall
+from fencepost.effects.attempting import Attempting
+from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.declare import Duration, Step, check_ends
 from fencepost.effects.endpoint import Endpoint
 from fencepost.effects.fitting import in_parentheses

@@ -21,7 +21,8 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import RUNS_ON
 from fencepost.core.states import Outcome
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
-from fencepost.effects.call import Attempting, Call, SyncCall
+from fencepost.effects.attempting import Attempting
+from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.classifiers import read_client_error
 from fencepost.effects.failures import error_record
 from fencepost.effects.needs import LookedUp, Sent

@@ -16,7 +16,7 @@ from fencepost.core.records import WAITED_NO_LONGER
 from fencepost.effects.processes import ChildProcess, ChildProcesses
 
 if TYPE_CHECKING:
-    from fencepost.effects.call import Attempting
+    from fencepost.effects.attempting import Attempting
     from fencepost.effects.site import Site
 
 

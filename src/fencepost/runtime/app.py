@@ -3,7 +3,7 @@
 `start`, `signal`, `cancel` and the operators' verbs write to the ledger and may be called from any process; `worker`
 runs workflows in this one. Every method is async; `app.sync` offers the same methods, blocking, from the same code.
 Opening the ledger happens at the first use, so that importing a module with an app touches no file. What a person may
-do to a run is `operators`, what an outside system may report `callbacks`.
+do to a run is `operators`, what an outside system may report `callbacks`, what its code promises `declarations`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -19,22 +19,20 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from fencepost.core.callback import checked_secrets
 from fencepost.core.duration import SECOND, microseconds
-from fencepost.core.errors import DeclarationError, Misuse
-from fencepost.core.guarantee import Blank, blanks
+from fencepost.core.errors import Misuse
 from fencepost.core.identity import check_name, check_run_id
 from fencepost.core.permissions import Permissions
 from fencepost.core.queue import Queue
 from fencepost.core.records import History, Run, Signal
 from fencepost.core.states import RunState
-from fencepost.effects.declare import Effect, Step
 from fencepost.effects.hidden import Redactor, hidden
-from fencepost.effects.layers import Stack, say_layers, stacks_of
 from fencepost.effects.model import Source, configured
 from fencepost.effects.outside import Outside, Target
 from fencepost.effects.secret import Provider
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime import permits, signalling
 from fencepost.runtime.callbacks import Callbacks
+from fencepost.runtime.declarations import Declarations
 from fencepost.runtime.handle import Handle, Watchers
 from fencepost.runtime.host import Host
 from fencepost.runtime.lease import LeaseHolder, check_margin
@@ -64,7 +62,7 @@ THREADS_MAX = 64
 """Threads for plain `def` bodies."""
 
 
-class App(Operators, Callbacks):
+class App(Declarations, Operators, Callbacks):
     """One ledger and the workflows that may run on it.
 
     Args:
@@ -150,40 +148,7 @@ class App(Operators, Callbacks):
         self.lives_are_brief = False
         """Whether each run leaves memory after each answer; for tests, see `testing.replaying`."""
 
-    def register(self, declared: Workflow[..., Any]) -> None:
-        """Let this process start and work on one more workflow.
-
-        Raises:
-            DeclarationError: it is none, another has its name, or once the ledger is open: a contract has a blank.
-        """
-        if not isinstance(declared, Workflow):
-            raise DeclarationError(f"{declared!r} is no workflow", hint="decorate it with @workflow(version=1)")
-        known = self.workflows.setdefault((declared.name, declared.version), declared)
-        if known is not declared:
-            raise DeclarationError(
-                f"two workflows are named {declared.name!r} in version {declared.version}",
-                hint="give one another name= or version=",
-            )
-        if self._host is not None:
-            self._refuse_blanks()
-
     # -- opening ------------------------------------------------------------------------------------------------------
-
-    def effects(self) -> list[Effect[..., Any]]:
-        """The effects that the app's workflows refer to, compensations included, each once."""
-        found = {id(effect): effect for declared in self.workflows.values() for effect in declared.effects}
-        return list(found.values())
-
-    def blanks(self) -> list[Blank]:
-        """What the contracts of the effects leave open; nothing starts while there is any."""
-        return [blank for effect in self.effects() for blank in blanks(effect.contract)]
-
-    def stacks(self) -> list[Stack]:
-        """The steps under which another layer retries by itself, each with how often that may send."""
-        return stacks_of(self._steps(), self.clients)
-
-    def _steps(self) -> Iterator[Step[..., Any]]:
-        return (step for declared in self.workflows.values() for step in declared.steps)
 
     @property
     def host(self) -> Host:
@@ -227,20 +192,6 @@ class App(Operators, Callbacks):
             watchers=self._watchers,
             lives_are_brief=self.lives_are_brief,
         )
-
-    def _refuse_blanks(self) -> None:
-        for effect in self.effects():
-            if effect.declared.target is not None:
-                self.outside.target(effect.declared.target)  # raises for one that nobody has configured
-        found = self.blanks()
-        if found:
-            raise DeclarationError(
-                "; ".join(f"effect {blank.effect}: {blank.kind}" for blank in found),
-                hint="; ".join(sorted({blank.mend for blank in found})),
-            )
-        fresh = {id(step): step for step in self._steps() if id(step) not in self._looked_under}
-        say_layers(stacks_of(fresh.values(), self.clients), strict=self.strict)
-        self._looked_under.update(fresh)
 
     @property
     def store(self) -> Store:

@@ -29,7 +29,7 @@ from fencepost.store.api import Store
 from fencepost.store.journal import Journal
 
 if TYPE_CHECKING:
-    from fencepost.effects.call import Attempting
+    from fencepost.effects.attempting import Attempting
     from fencepost.runtime.execution import Execution
     from fencepost.runtime.lease import LeaseHolder
     from fencepost.runtime.queues import Queues

@@ -28,8 +28,8 @@ from fencepost.runtime.rehearsal import Rehearsal
 from fencepost.runtime.repertoire import name_of
 from fencepost.runtime.retention import Purged, Retention
 from fencepost.runtime.signalling import audit_what_ends_have_refused
-from fencepost.store.api import AuditFilter
 from fencepost.store.chain import Anchor, Verdict
+from fencepost.store.governing import AuditFilter
 
 if TYPE_CHECKING:
     from fencepost.core.containment import Containment

@@ -20,7 +20,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Observation, Operation
 from fencepost.core.states import Outcome
 from fencepost.effects.atomic import in_transaction
-from fencepost.effects.call import Attempting
+from fencepost.effects.attempting import Attempting
 from fencepost.effects.conclusion import Conclusion
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound

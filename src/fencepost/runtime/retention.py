@@ -17,7 +17,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Audit
 from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.runtime.permits import Asked, ask
-from fencepost.store.api import Purging
+from fencepost.store.governing import Purging
 
 PURGE = "purge"
 

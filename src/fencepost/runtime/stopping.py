@@ -31,7 +31,7 @@ from fencepost.core.records import (
     Observation,
     Operation,
 )
-from fencepost.effects.call import Attempting
+from fencepost.effects.attempting import Attempting
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.sending import CANCEL_WITHIN, cancel_async, failed
 from fencepost.effects.site import Site

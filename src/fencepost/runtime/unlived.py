@@ -16,7 +16,7 @@ from fencepost.effects.failures import error_record
 from fencepost.runtime.moves import disown, move_run
 
 if TYPE_CHECKING:
-    from fencepost.effects.call import Attempting
+    from fencepost.effects.attempting import Attempting
     from fencepost.store.api import Store
 
 

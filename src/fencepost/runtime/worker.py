@@ -38,7 +38,7 @@ from fencepost.runtime.signalling import audit_what_ends_have_refused
 from fencepost.runtime.unlived import hand_back, hold_for_error, ignores_its_time
 
 if TYPE_CHECKING:
-    from fencepost.effects.call import Attempting
+    from fencepost.effects.attempting import Attempting
     from fencepost.runtime.host import Host
     from fencepost.store.changes import Changes
 
@@ -103,7 +103,6 @@ class Worker:
         self._told = False
         """Whether the ledger has told of a change that was not looked at yet."""
         self._is_woken = False
-        """Whether somebody has ended the last sleep."""
         self._audits_at = 0
         self._runs_have_ended = True
         """Whether signals may have been refused that the audit has no row of; at first, those of a worker that died."""

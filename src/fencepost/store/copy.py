@@ -112,6 +112,8 @@ def _paste(file: sqlite3.Connection, queries: Mapping[str, Query], work: Work, h
             work.execute(_PASTE[table], rows=json.dumps([dict(row) for row in some], ensure_ascii=False))
     for block in _CONTINUE:
         work.execute(block)
+    for (mark,) in file.execute(queries["codec_mark"].statement):  # by which a wrong key is told from the right one
+        work.change("mark_codec", mark=mark)
     there = list(work.execute("count_rows")[0])
     if there != here:
         raise StoreUnavailable(

@@ -6,6 +6,7 @@ What is left to a store is how a transaction begins and ends on its database, an
 from __future__ import annotations
 
 from fencepost.store.containments import ContainmentVerbs
+from fencepost.store.custody import CustodyVerbs
 from fencepost.store.ends import EndVerbs
 from fencepost.store.jobs import JobVerbs
 from fencepost.store.measuring import MeasuringVerbs
@@ -25,6 +26,7 @@ class LedgerVerbs(
     EndVerbs,
     PeopleVerbs,
     MeasuringVerbs,
+    CustodyVerbs,
     PurgeVerbs,
 ):
     """The verbs that are written once, over named statements."""

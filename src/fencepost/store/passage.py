@@ -25,7 +25,6 @@ from fencepost.core.standin import ENCRYPTED, told_by
 from fencepost.store.apart import BYTES_A_CHARACTER_MAX, INLINE_BYTES
 from fencepost.store.api import (
     Audited,
-    AuditFilter,
     Change,
     Changed,
     Decision,
@@ -33,12 +32,12 @@ from fencepost.store.api import (
     Group,
     NewRun,
     Prepared,
-    Purging,
     Redeclared,
     RunFilter,
     Started,
     Store,
 )
+from fencepost.store.governing import AuditFilter, Purging
 from fencepost.store.moves import Move
 from fencepost.store.sealed import Codec, Sealing
 from fencepost.store.texts import HEARD, LENGTHS

@@ -12,7 +12,7 @@ from typing import Any
 
 from fencepost.core.records import Audit
 from fencepost.core.standin import PURGED, stand_in
-from fencepost.store.api import Purging
+from fencepost.store.governing import Purging
 from fencepost.store.statements import Wanted
 from fencepost.store.verbs import Verbs, whole
 

@@ -23,10 +23,10 @@ from fencepost.core.proposals import Closing, ProposalState
 from fencepost.core.records import Audit, History, Lease, Run
 from fencepost.core.transitions import IllegalTransition
 from fencepost.store import callers, faultpoints, histories, rows
-from fencepost.store.apart import joined
-from fencepost.store.api import AuditFilter, Decision, NewRun, RunFilter, Started
+from fencepost.store.api import Decision, NewRun, RunFilter, Started
 from fencepost.store.callers import Steps
 from fencepost.store.chain import append
+from fencepost.store.governing import AuditFilter
 from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Query, Row
 from fencepost.store.statements import Probe, Statements, Wanted, Work
@@ -239,11 +239,6 @@ class Verbs(ABC):
         return [f"{run_id}: {effect_position(step, item or None)}" for run_id, step, item in found]
 
     @whole
-    def kept_apart(self, namespace: str, run_id: str, digest: str) -> str:
-        """See `Store.kept_apart`."""
-        return joined(self._read("pieces_of", namespace=namespace, run_id=run_id, digest=digest), run_id, digest)
-
-    @whole
     def pinned(self, namespace: str) -> list[tuple[str, int, int, str]]:
         """See `Store.pinned`."""
         found = self._read("pinned_runs", namespace=namespace)
@@ -361,18 +356,6 @@ class Verbs(ABC):
             if moves:
                 work.announce()
             return histories.load_one(work, run)
-
-    @whole
-    def codec_mark(self) -> str | None:
-        """See `Store.codec_mark`."""
-        found = self._read("codec_mark")
-        return str(found[0][0]) if found else None
-
-    @whole
-    def mark_codec(self, mark: str) -> None:
-        """See `Store.mark_codec`."""
-        with self._writing() as work:
-            work.change("mark_codec", mark=mark)
 
     @whole
     def issue_token(self, run: int, generation: int, resource: str) -> int | None:

@@ -1,0 +1,140 @@
+"""What a store can be asked beside the lives of runs: who may do what, what is contained, queues, audit, purge, key.
+
+`api` asks for all of it of every store, and has the verbs that a worker lives by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from fencepost.core.containment import Containment
+from fencepost.core.proposals import Closing, Proposal
+from fencepost.core.queue import Queue, Standing
+from fencepost.core.records import Audit
+from fencepost.store.queries import Row
+from fencepost.store.walk import Walk
+
+
+class AuditFilter(NamedTuple):
+    """Which audit rows a list shows; None means any. Pages go by `before` (a row's number), newest first."""
+
+    namespace: str
+    run_id: str | None = None
+    verb: str | None = None
+    actor: str | None = None
+    outcome: str | None = None
+    before: int | None = None
+    limit: int = 50
+
+
+class Purging(NamedTuple):
+    """Which runs are purged: those of a namespace that ended in a state before a time, by number after `after`."""
+
+    namespace: str
+    state: str
+    before: int
+    after: int = 0
+    limit: int = 200
+
+
+class Governing(Protocol):
+    """The part of a `Store` that people and the app itself use."""
+
+    def declare_queues(self, namespace: str, declared: Sequence[Queue]) -> None:
+        """Write the limits of queues; whoever declares last is right."""
+
+    def queues(self, namespace: str) -> list[Standing]:
+        """Every queue of a namespace, by name."""
+
+    def queue_lengths(self, namespace: str) -> dict[str, tuple[int, int]]:
+        """Of each queue how many runs are due and not in work, and how many wait for something else."""
+
+    def pause_queue(self, namespace: str, name: str, *, actor: str | None, audit: Audit) -> bool:
+        """Pause a queue in somebody's name, or let it go on (None), with the audit row; False: it is so already."""
+
+    def contained(self, namespace: str) -> list[Containment]:
+        """Everything that is contained in a namespace, the oldest first."""
+
+    def contain(self, wanted: Containment, audit: Audit) -> tuple[Containment, bool]:
+        """Contain something; how it is contained then, and whether this has changed anything, and left its audit row.
+
+        No dispatch toward it is committed after this has returned. What a person has contained stays as it is; what a
+        breaker stops becomes a person's.
+        """
+
+    def release(self, mark: str, audit: Audit) -> Containment | None:
+        """Contain something no more, with its audit row, and wake the runs behind it; None: it is not contained."""
+
+    def let_through(self, breaker: Containment, until: int, now: int) -> int | None:
+        """Let one run that waits behind a breaker through it, until then, and wake it; its number.
+
+        None: it is not time, another run is let through just now, or none waits.
+        """
+
+    def probed(self, mark: str, run: int, *, cool_down: int | None, now: int, audit: Audit) -> bool:
+        """Take in what the run brought that was let through a breaker; whether it still was that one.
+
+        None closes the breaker, with the audit row, and lets everybody go on; otherwise it stays shut for so long.
+        """
+
+    def wake_forgotten(self, namespace: str) -> bool:
+        """Wake the runs that wait behind what is contained no more; whether there were any."""
+
+    def ended(self, wanted: Purging) -> int:
+        """How many runs there are that ended like this and were not purged; those that are needed are among them."""
+
+    def purgeable(self, wanted: Purging) -> list[tuple[int, str]]:
+        """The next runs that may be purged, by number and id. Nothing is changed."""
+
+    def purge(self, wanted: Purging, audit: Callable[[list[str]], Audit]) -> list[tuple[int, str]]:
+        """Purge the next runs: remove what they hold, keep their rows and ids; by number and id.
+
+        The audit row that `audit` makes of their ids is appended in the same commit, if there are any.
+        """
+
+    def codec_mark(self) -> str | None:
+        """What whoever opened the ledger with a codec has left to know the key by; None if nobody ever did."""
+
+    def mark_codec(self, mark: str) -> None:
+        """Leave that mark, in place of the one before."""
+
+    def measure(self, alert: str, namespace: str, *, now: int, since: int) -> list[Row]:
+        """What an alert's query finds: (value, how many things it is about, one of them by name), or nothing."""
+
+    def write_nothing(self) -> None:
+        """Wait for one's turn to write, write nothing, and commit: as long as that takes, every step waits."""
+
+    def policy(self, namespace: str) -> str | None:
+        """Who may do what in a namespace, as its code declared it last; None: it never did."""
+
+    def declare_policy(self, namespace: str, policy: str, audit: Callable[[str | None, int], Audit]) -> None:
+        """Keep who may do what from now on; an audit row of what it was before, if that differs."""
+
+    def propose(self, new: Proposal, audit: Callable[[Proposal], Audit]) -> Proposal:
+        """Keep a proposal, with its audit row; or the same one, if it is open already, which leaves no row."""
+
+    def proposal(self, namespace: str, no: int) -> Proposal | None:
+        """The proposal with this number."""
+
+    def proposals(self, namespace: str, *, every: bool, limit: int) -> list[Proposal]:
+        """Proposals, newest first: those that can be confirmed now, or `every` one."""
+
+    def decline(self, closing: Closing, audit: Audit) -> bool:
+        """Close a proposal without carrying it out, with its audit row; False: it is closed already, or over."""
+
+    def audit(self, row: Audit) -> Audit:
+        """Append an audit row, chained by hash."""
+
+    def audits(self, namespace: str | None, run_id: str | None) -> list[Audit]:
+        """Audit rows, oldest first; None for all. The chain of hashes runs through the whole ledger."""
+
+    def list_audits(self, wanted: AuditFilter) -> list[Audit]:
+        """A page of audit rows, newest first."""
+
+    def walk(self) -> AbstractContextManager[Walk]:
+        """Read the whole ledger from one moment, a few rows at a time; see `Walk`. Changes nothing, and blocks nobody.
+
+        A file keeps, while it is walked through, what is written meanwhile in its log, which grows.
+        """
