@@ -47,11 +47,12 @@ def may_be_reconciled(history: History) -> bool:
 
 
 def _reopen(history: History) -> bool:
-    return RUN.allows(history.run.state, RunEvent.REOPEN) and not any(one.conflict for one in history.operations)
+    disputed = any(one.conflict for one in history.operations)
+    return RUN.allows(history.run.state, RunEvent.REOPEN) and not disputed and history.rival is None
 
 
 def _resume(history: History) -> bool:
-    return history.run.state in (RunState.HELD, RunState.FAILED)
+    return history.run.state in (RunState.HELD, RunState.FAILED) and history.rival is None
 
 
 def _retry(history: History) -> bool:

@@ -27,7 +27,7 @@ from fencepost.runtime.blame import blamed
 from fencepost.runtime.children import LOOK_AGAIN, unknown_below
 from fencepost.runtime.deeds import Deed, Desk, effect_of, entry_of, operation_in, perform
 from fencepost.runtime.intent import new_operation, refused_by_policy
-from fencepost.runtime.moves import does_not_apply, go_on, move_run
+from fencepost.runtime.moves import does_not_apply, go_on, move_run, require_no_rival
 from fencepost.runtime.resting import keep
 from fencepost.store.moves import Move, OpenStep
 
@@ -50,6 +50,7 @@ def forward(
     def deed(history: History, now: int) -> Deed:
         operation = operation_in(history, step, item)
         _require_open(history.run, operation, history.steps)
+        require_no_rival(history)
         if effect_of(app, operation).declared.forward is None:
             raise VerbRefused(
                 f"{operation.effect} declares no other way", hint="compensate the run, or retry the step",
