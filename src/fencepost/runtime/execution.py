@@ -71,7 +71,7 @@ class Execution(Recording):
         super().__init__(host, workflow, history)
         self.owned_since = owned_since
         run = history.run
-        self._toward = toward_run(run.namespace, run.workflow, run.principal, run.resource)
+        self.toward = toward_run(run.namespace, run.workflow, run.principal, run.resource)
         self._hands = Hands(host, self)
         self.operations: dict[str, Operation] = {one.position: one for one in history.operations}
         self.open: dict[str, Entry] = {
@@ -317,7 +317,7 @@ class Execution(Recording):
         operation, effect = entry.operation, bound.effect
         position = operation.position
         resource = resource_of(bound) if effect.is_fenced else None
-        entry.toward = self._toward + toward_effect(
+        entry.toward = self.toward + toward_effect(
             self.host.namespace, effect.declared.target, operation.scope, resource
         )
         if self.host.lost_time is not None and not operation.attempts:

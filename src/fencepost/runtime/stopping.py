@@ -2,8 +2,9 @@
 
 Every layer is an observation, appended when it is reached; `core.cancellation` reads them. A body is flagged at once,
 so that it sends nothing more, and cancelled when the time that a reply may still take is over. The `cancel=` hook of an
-effect that may be at work at its target is called beside all that: nothing waits for it, and what it answers proves
-nothing. What becomes of the run then is `execution`'s matter, and of its operations `perform`'s.
+effect that may be at work at its target is called beside all that, unless the target is contained: nothing waits for
+it, and what it answers proves nothing. What becomes of the run then is `execution`'s matter, and of its operations
+`perform`'s.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from fencepost.core.cancellation import asked_already
+from fencepost.core.cancellation import CONTAINED, asked_already, kept_from_asking
 from fencepost.core.compensation import UNSETTLED
+from fencepost.core.containment import toward_effect
 from fencepost.core.errors import FencepostError
 from fencepost.core.identity import canonical
 from fencepost.core.records import (
@@ -40,6 +42,7 @@ from fencepost.store.api import Group
 from fencepost.store.moves import Observe
 
 if TYPE_CHECKING:
+    from fencepost.core.containment import Containment
     from fencepost.effects.declare import Effect
     from fencepost.effects.needs import Sent
     from fencepost.runtime.execution import Execution
@@ -95,18 +98,27 @@ class Stopping:
         accepted = [] if is_known else [self._of_run(CANCEL_ACCEPTED, {"asked_at": asked_at})]
         told = self._tell_bodies() if tells else []
         asks = [
-            (operation, effect, self._of(operation, CANCEL_SENT, {"asked_at": asked_at, "how": _name(effect)}))
+            (operation, effect)
             for operation in self._execution.operations.values()
             if (effect := self._asks(operation, asked_at)) is not None
         ]
-        seen = [*accepted, *told, *(intent for _, _, intent in asks)]
-        if seen:
+        if accepted or told or asks:
             # A lane, so that no later life of this process can miss what is written down here.
-            self._execution.open_lane(self._carry_out(seen, asks))
+            self._execution.open_lane(self._carry_out([*accepted, *told], asks, asked_at))
 
-    async def _carry_out(self, seen: list[Observe], asks: list[tuple[Operation, Effect[..., Any], Observe]]) -> None:
-        await self._host.journal.submit(self._group(seen))
-        for operation, effect, intent in asks:
+    async def _carry_out(
+        self, seen: list[Observe], asks: list[tuple[Operation, Effect[..., Any]]], asked_at: int
+    ) -> None:
+        intents = []
+        for operation, effect in asks:
+            if kept_from_asking(operation) and await self._stops(operation, effect):
+                continue  # it says so already, and each life would say it again
+            intent = self._of(operation, CANCEL_SENT, {"asked_at": asked_at, "how": _name(effect)})
+            intents.append((operation, effect, intent))
+        seen += [intent for _, _, intent in intents]
+        if seen:
+            await self._host.journal.submit(self._group(seen))
+        for operation, effect, intent in intents:
             self._host.errands.begin(self._ask(operation, effect, intent.seen_at))
 
     # -- the bodies -------------------------------------------------------------------------------------------------
@@ -160,6 +172,11 @@ class Stopping:
         attempting.ignored = lambda _: host.errands.leave(task)
         host.lease.begins(CANCEL_WITHIN)
         try:
+            # Its intent is durable, so that a containment which this does not see is later than it, as for a dispatch.
+            if stops := await self._stops(operation, effect):
+                kept = {CONTAINED: "; ".join(stop.text for stop in stops), "sends": 0}
+                self._append_soon(self._of(operation, CANCEL_ANSWERED, kept)._replace(began_at=sent_at))
+                return
             attempting.check_permission()
             args, kwargs = effect.arguments.decode(operation.request)
             sent = await cancel_async(
@@ -169,6 +186,12 @@ class Stopping:
             sent = failed(attempting, error)
         answered = self._of(operation, CANCEL_ANSWERED, _answer(sent))
         self._append_soon(answered._replace(began_at=sent_at))
+
+    async def _stops(self, operation: Operation, effect: Effect[..., Any]) -> list[Containment]:
+        """What keeps the target of an operation from being asked now, open breakers included."""
+        resource, target = self._resource(operation, effect), effect.declared.target
+        toward = self._execution.toward + toward_effect(self._host.namespace, target, operation.scope, resource)
+        return await asyncio.to_thread(self._host.containments.stopping, toward, self._run)
 
     @staticmethod
     def _resource(operation: Operation, effect: Effect[..., Any]) -> str | None:
