@@ -127,8 +127,8 @@ ALERTS: Mapping[str, Alert] = {
     "open breakers": Alert(
         _PAGE, _TIME, 5 * MINUTE,
         "how long ago the oldest breaker opened that is open now",
-        "A target refuses a credential, or fails again and again, and each run that was let through to see has found it "
-        "so. The runs behind it wait, and spend nothing.",
+        "A target refuses a credential, or fails again and again, and so did each run that was let through to see. The "
+        "runs behind it wait, and spend nothing.",
         "Why, in `contained`: an expired key and a target that is down have different owners.",
         (("contained", "what is shut, since when, and why"),
          ("release credential NAME --reason TEXT", "the key was renewed: nobody needs to wait for the next try")),
@@ -137,8 +137,8 @@ ALERTS: Mapping[str, Alert] = {
     "containments": Alert(
         _TICKET, _TIME, DAY,
         "how long ago somebody contained what has been contained longest",
-        "Nothing new is sent toward it, and the runs that meet it wait for as long. The windows of their keys go on: what "
-        "may have happened can need a person by the time it is released.",
+        "Nothing new is sent toward it, and the runs that meet it wait for as long. The windows of their keys go on: "
+        "what may have happened can need a person by the time it is released.",
         "Who contained it, and why; then whether that is still so.",
         (("contained", "what is contained, by whom, and why"),
          ("release target NAME --reason TEXT", "the reason is gone: the runs behind it go on by themselves")),

@@ -23,7 +23,7 @@ from fencepost.effects.conclusion import Conclusion, Later
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry, Result
 from fencepost.runtime.applicable import no_other_way
-from fencepost.runtime.blame import blamed
+from fencepost.runtime.blame import is_blamed
 from fencepost.runtime.children import LOOK_AGAIN, unknown_below
 from fencepost.runtime.deeds import Deed, Desk, effect_of, entry_of, operation_in, perform
 from fencepost.runtime.intent import new_operation, refused_by_policy
@@ -80,8 +80,7 @@ def _goes_on(app: Desk, history: History, operation: Operation, now: int) -> lis
     """Let the run go on; the error that ended a failed one is taken back."""
     if history.run.state is RunState.HELD:
         return [go_on(history.run, now)]
-    ended = blamed(history.run.error)
-    if operation.position not in ended and operation.delivered != history.run.delivered:
+    if not is_blamed(operation, history.run):
         raise VerbRefused(
             f"{operation.position} is not what the run failed of", hint="resume it, or compensate it",
             ids={"run": history.run.id},
