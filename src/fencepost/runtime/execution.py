@@ -405,13 +405,15 @@ class Execution(Recording):
             self.stopped_at = at or getattr(error, "ids", {}).get("step", "")
 
     def notice(self, loaded: History) -> None:
-        """The ledger holds something new for this run: signals for its waits, children that have ended, or a cancel."""
+        """The ledger holds something new for this run: signals, ends of children, a cancel, its own end."""
         if self._is_leaving or self.driver.closed:
             return  # whoever has the run next finds it
         if loaded.run.state is not self.state:
             self.changed = True
             if loaded.run.state is RunState.CANCELLING:
                 self._hands.stopping.hear(loaded)
+            elif loaded.run.state is RunState.TERMINATED:
+                self._hands.stopping.end()
         else:
             self.positions.take(loaded)
             self._fall_due()
