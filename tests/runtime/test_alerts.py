@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.core.alerts import ALERTS, thresholds
+from fencepost.core.containment import BREAKER, Containment, Kind, mark
 from fencepost.core.duration import DAY, HOUR, MINUTE
 from fencepost.core.errors import DeclarationError, SecondPersonNeeded
 from fencepost.core.permissions import Permissions
@@ -14,6 +15,7 @@ from fencepost.effects.answers import Conflicting
 from fencepost.runtime import restoring
 from fencepost.runtime.alerting import MEASURES, readings
 from fencepost.runtime.app import App
+from fencepost.runtime.containing import audit
 from fencepost.runtime.run import Run
 from fencepost.runtime.schedule import Schedule
 from fencepost.runtime.workflow import workflow
@@ -113,6 +115,27 @@ async def unclaimed(db: str, clock: Clock) -> None:
     clock.offset += 10 * MINUTE
 
 
+async def shut(db: str, clock: Clock) -> None:
+    async with App(db, workflows=[]) as app:
+        app.clock = clock
+        now, wanted = app.store.now(), mark("default", Kind.CREDENTIAL, "acct-7")
+        opened = Containment(wanted, "default", Kind.CREDENTIAL, "acct-7", BREAKER, "401", now, MINUTE, now + MINUTE)
+        app.store.contain(opened, audit(opened, "contain", by=BREAKER, reason="401", after=opened))
+        clock.offset += 4 * MINUTE
+        assert not any(one.fires for one in readings(app.store, "default"))
+        await app.contain("target", "bank", by="ann", reason="it books twice")  # no breaker, and no day has passed
+    clock.offset += 4 * MINUTE
+
+
+async def forgotten(db: str, clock: Clock) -> None:
+    async with App(db, workflows=[]) as app:
+        app.clock = clock
+        await app.contain("target", "bank", by="ann", reason="it books twice")
+        clock.offset += 23 * HOUR
+        assert not any(one.fires for one in readings(app.store, "default"))
+    clock.offset += 2 * HOUR
+
+
 async def missed(db: str, clock: Clock) -> None:
     async with working(db, other, clock=clock, schedules=[Schedule("nightly", other, cron="0 3 * * *")]):
         pass
@@ -153,6 +176,8 @@ STAGES: dict[str, tuple[Callable[[str, Clock], Awaitable[None]], str]] = {
     "held runs": (held, "1 by unknown outcome"),
     "compensation failed": (badly_compensated, "r"),
     "queue age": (unclaimed, "r"),
+    "open breakers": (shut, "credential acct-7"),
+    "containments": (forgotten, "target bank by ann"),
     "schedules": (missed, "nightly"),
     "proposals": (proposed, "cancel r"),
     "audit": (tampered, "row 1: changed"),

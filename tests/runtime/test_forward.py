@@ -1,7 +1,11 @@
 """Forward recovery: what failed is done the other way that is declared, once, and never where the run goes back too."""
 
+from contextlib import suppress
+
 import pytest
 
+from fencepost.cli.offers import Place, offers
+from fencepost.cli.story import story
 from fencepost.core.contract import Retry
 from fencepost.core.errors import DeclarationError, RunFailed, StepFailed, VerbRefused
 from fencepost.core.states import OperationState, RunState
@@ -9,6 +13,7 @@ from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.policy import Refused
 from fencepost.effects.promises import KeyHeader
+from fencepost.runtime.applicable import verbs_for
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import (
@@ -239,6 +244,55 @@ async def test_a_later_life_is_told_the_same_of_what_was_done_another_way(db, lo
         assert await (await app.handle("r")).result() == ["made transfer pay", "go", "made mail"]
         assert not (await app.check()).found
     assert target.requests == ["transfer pay", "mail"]
+
+
+@workflow()
+async def paying_twice(run: Run) -> str:
+    await run.do(keyed("order"))
+    with suppress(StepFailed):
+        await run.do(pay("first"), item="1")
+    return await run.do(pay("pay"), item="2")
+
+
+@workflow()
+async def paying_in_its_own_words(run: Run) -> str:
+    try:
+        return await run.do(pay("pay"), item="2")
+    except StepFailed:
+        raise ValueError("no money") from None
+
+
+@pytest.mark.parametrize("code", [paying_twice, paying_in_its_own_words])
+@played
+async def test_what_a_run_has_failed_of_is_offered_to_be_done_another_way_and_nothing_else_is(db, code):
+    target.plan("first", "refuse")
+    target.plan("pay", "refuse")
+    async with working(db, code) as app:
+        handle = await app.start(code, id="r")
+        await reaches(app, "r", RunState.FAILED)
+        failed = await app.show("r")
+        assert "forward" in verbs_for(failed)
+        lines = list(offers(story(failed, [], []), Place()))
+        assert [line for line in lines if "forward" in line] == [
+            "  fencepost forward r pay --item 2 --reason TEXT --app MODULE:APP"
+        ]
+        if code is paying_twice:
+            with pytest.raises(VerbRefused, match="not what the run failed of"):
+                await app.forward("r", "pay", item="1", by="ann", reason="blocked")
+        await app.forward("r", "pay", item="2", by="ann", reason="blocked")
+        assert await handle.result() == "made transfer pay"
+        assert "forward" not in verbs_for(await app.show("r"))
+
+
+@played
+async def test_what_declares_no_other_way_is_not_offered_one(db):
+    target.plan("mail", "refuse")
+    async with working(db, paying) as app:
+        await app.start(paying, id="r")
+        await reaches(app, "r", RunState.FAILED)
+        assert "forward" not in verbs_for(await app.show("r"))
+        with pytest.raises(VerbRefused, match="declares no other way"):
+            await app.forward("r", "once", by="ann", reason="blocked")
 
 
 # -- the workflow -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from fencepost.cli.printable import compact, instant, printable
-from fencepost.core.cancellation import Body, Cancellation, OperationLayers, ProviderCancel, Seen, StepLayers
+from fencepost.core.cancellation import CONTAINED, Body, Cancellation, OperationLayers, ProviderCancel, Seen, StepLayers
 from fencepost.core.states import label
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ def _of_body(one: Document) -> Iterator[str]:
 def _asked(one: Document) -> str:
     if one["answered_at"] is None:
         return f"{one['sent_at'][_CLOCK]}  asked to cancel; no answer was written down"
+    if isinstance(one["answer"], dict) and CONTAINED in one["answer"]:
+        why = printable(one["answer"][CONTAINED])
+        return f"{one['answered_at'][_CLOCK]}  not asked to cancel, it is contained: {why}"
     said = compact(_said(one["answer"]))
     return f"{one['answered_at'][_CLOCK]}  asked to cancel, and answered {said}: evidence, no proof"
 

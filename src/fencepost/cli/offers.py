@@ -73,6 +73,11 @@ def _retry(step: Document) -> Iterator[str]:
         yield f" {_operation(step)} --reason TEXT"
 
 
+def _forward(step: Document) -> Iterator[str]:
+    if step["kind"] == "effect" and step["goes_otherwise"]:
+        yield f" {_operation(step)} --reason TEXT"
+
+
 def _signal(step: Document) -> Iterator[str]:
     if step["kind"] == "wait" and step["state"] == "open" and step["allows"] is None:
         yield f" {_quoted(step['name'])} JSON"
@@ -100,7 +105,7 @@ _FORMS: dict[str, Callable[[Document], Iterator[str]]] = {
     "settle": _settle,
     "settle conflict": _settle_conflict,
     "retry": _retry,
-    "forward": _retry,
+    "forward": _forward,
     "approve": _approve,
     "signal": _signal,
 }

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from fencepost.core.duration import HOUR, MINUTE, SECOND, microseconds, spelled
+from fencepost.core.duration import DAY, HOUR, MINUTE, SECOND, microseconds, spelled
 from fencepost.core.errors import DeclarationError
 
 
@@ -123,6 +123,26 @@ ALERTS: Mapping[str, Alert] = {
         "Whether workers live, how many runs they may have (`--runs-max`), and *versions* below.",
         (("runs --state ready", "what waits"), _WORKER),
         "Size the workers for the peak, and watch this number instead of their load.",
+    ),
+    "open breakers": Alert(
+        _PAGE, _TIME, 5 * MINUTE,
+        "how long ago the oldest breaker opened that is open now",
+        "A target refuses a credential, or fails again and again, and so did each run that was let through to see. The "
+        "runs behind it wait, and spend nothing.",
+        "Why, in `contained`: an expired key and a target that is down have different owners.",
+        (("contained", "what is shut, since when, and why"),
+         ("release credential NAME --reason TEXT", "the key was renewed: nobody needs to wait for the next try")),
+        "Renew keys before they run out, and give a target that limits its callers a queue with a rate.",
+    ),
+    "containments": Alert(
+        _TICKET, _TIME, DAY,
+        "how long ago somebody contained what has been contained longest",
+        "Nothing new is sent toward it, and the runs that meet it wait for as long. The windows of their keys go on: "
+        "what may have happened can need a person by the time it is released.",
+        "Who contained it, and why; then whether that is still so.",
+        (("contained", "what is contained, by whom, and why"),
+         ("release target NAME --reason TEXT", "the reason is gone: the runs behind it go on by themselves")),
+        "Write into the reason who mends it and until when, such as a ticket.",
     ),
     "versions": Alert(
         _PAGE, _COUNT, 0,

@@ -58,7 +58,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class ProviderCancel:
-    """One call of an effect's `cancel=` hook. `answer` is canonical JSON; None: no answer was written down."""
+    """One call of an effect's `cancel=` hook. `answer` is canonical JSON; None: no answer was written down.
+
+    Where the target was contained the hook was not called, and `answer` says by what: `{"contained": ..., "sends": 0}`.
+    """
 
     sent_at: int
     lease: str | None
@@ -132,6 +135,9 @@ class Cancellation:
         return tuple(one for one in self.operations if one.state in _UNSETTLED)
 
 
+CONTAINED = "contained"
+"""In place of an answer: what kept the target from being asked, for people."""
+
 _UNSETTLED = (OperationState.RESERVED, OperationState.DISPATCHED, OperationState.UNKNOWN)
 
 _ITS_OWN_END = (BODY_ENDED, REPLY, REPLAYED_FAILURE, IN_PROGRESS)
@@ -170,15 +176,27 @@ def asked_already(operation: Operation, request: int, lease: str) -> bool:
     """Whether the target was asked to cancel the operation for the request of that time.
 
     Once it has answered, whoever asked; or once by this worker life, answered or not. A former owner that was lost
-    between asking and writing the answer down has told nobody, so its heir asks once more.
+    between asking and writing the answer down has told nobody, so its heir asks once more. A target that was kept from
+    being asked was not asked.
     """
+    kept = kept_from_asking(operation)
     sent = {
         seen.seen_at: seen
         for seen in operation.observations
         if seen.kind == CANCEL_SENT and json.loads(seen.evidence).get("asked_at") == request
+        if seen.seen_at not in kept
     }
     answered = any(seen.kind == CANCEL_ANSWERED and seen.began_at in sent for seen in operation.observations)
     return answered or any(seen.lease == lease for seen in sent.values())
+
+
+def kept_from_asking(operation: Operation) -> set[int | None]:
+    """When the target would have been asked to cancel the operation, and was contained."""
+    return {
+        seen.began_at
+        for seen in operation.observations
+        if seen.kind == CANCEL_ANSWERED and CONTAINED in json.loads(seen.evidence)
+    }
 
 
 def _operation(operation: Operation, run: Run) -> OperationLayers:

@@ -349,6 +349,8 @@ class History:
     """The runs that it has started by `run.child`, as they stand; of each only its last turn."""
     observations: list[Observation] = field(default_factory=list)
     """What was seen of the run itself and of its steps that are no effects: who accepted its cancel, and told whom."""
+    rival: str | None = None
+    """Of a run that has ended: another one that stands for the same in its queue, and goes on; for people."""
 
     @property
     def cancellation(self) -> Cancellation | None:

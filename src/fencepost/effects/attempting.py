@@ -82,7 +82,7 @@ class Attempting(Tellable):
         operation: Operation | None = None,
         effect: Effect[..., Any] | None = None,
     ) -> None:
-        self.told, self.processes, self.thread = False, None, None
+        self.told, self.processes, self.thread = "", None, None
         self.site = site
         self.position = position
         self.attempt = attempt

@@ -25,7 +25,7 @@ GRACE = 5.0
 WRITE_LOOK = 1.0
 """Seconds by which a hastened body is given more time, as long as a write of it is on its way."""
 
-_CANCELLED = "the run is cancelled, and the time that a body has to end then is over"
+_TO_END = "the time that a body has to end then is over"
 
 
 class Overdue:
@@ -131,4 +131,5 @@ class Bounded:
         # Our own cancel is taken back; one by somebody else at the same time is left standing.
         others = self.task.uncancel() if self.task is not None else 0
         if others == 0 and kind is not None and issubclass(kind, asyncio.CancelledError):
-            raise TimeoutError(_CANCELLED if self.attempting.told else "the attempt timeout is over") from error
+            told = self.attempting.told
+            raise TimeoutError(f"{told}, and {_TO_END}" if told else "the attempt timeout is over") from error

@@ -1,4 +1,4 @@
-"""What a body is told when its run is cancelled, and what is written down of that: flagged, signalled, cancelled, left.
+"""What a body is told when its run is to stop, and what is written down of that: flagged, signalled, cancelled, left.
 
 `Tellable` is the part of an attempt, `Told` the part of a `call` that a body sees. A body that was told sends nothing
 more. When bodies are told is decided in `runtime.stopping`, and how long each then has in `overdue`.
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from fencepost.effects.site import Site
 
 
+CANCELLED = "the run is cancelled"
+ENDED = "the run was ended by a person"
+
+
 class Witness(Protocol):
     """Writes down what becomes of a body whose run is cancelled."""
 
@@ -38,8 +42,8 @@ class Tellable:
     site: Site
     position: str
 
-    told: bool
-    """Whether the body was told that its run is cancelled: from then on it sends nothing."""
+    told: str
+    """Why the body was told to stop: from then on it sends nothing. "" while it was not told."""
     processes: ChildProcesses | None
     """The processes that the body has begun and handed to us."""
     thread: Future[Any] | None
@@ -48,19 +52,19 @@ class Tellable:
     @property
     def why_over(self) -> str:
         """Why nobody waits for the body any more."""
-        return "it was cancelled" if self.told else "its time is over"
+        return self.told or "its time is over"
 
     def stopped(self) -> CancelAccepted:
         """Why nothing is sent any more."""
         return CancelAccepted(
-            "the run is cancelled: nothing more is sent",
+            f"{self.told or CANCELLED}: nothing more is sent",
             hint="let this error through; what was sent before is settled",
             ids={"step": self.position},
         )
 
-    def tell(self) -> str:
-        """Tell the body that its run is cancelled; how it was told."""
-        self.told = True
+    def tell(self, why: str) -> str:
+        """Tell the body that its run is to stop, and why; how it was told."""
+        self.told = why
         signalled = self.processes.terminate() if self.processes is not None else ""
         return signalled or "flagged"
 
@@ -109,11 +113,11 @@ class Told:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was cancelled while this body runs: nothing more is sent, so clean up and end.
+        """Whether the run was cancelled, or ended, while this body runs: nothing more is sent, so clean up and end.
 
         An async body is cancelled some seconds later (`asyncio.CancelledError`); a plain one has to look for itself.
         """
-        return self._attempting.told
+        return bool(self._attempting.told)
 
     @contextmanager
     def child(self, process: ChildProcess) -> Iterator[None]:

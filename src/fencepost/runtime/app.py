@@ -254,7 +254,7 @@ class App(Declarations, Operators, Callbacks):
             queue_key: what the queue's `per_key` limit counts together.
             priority: of those due in the queue, the highest comes first.
             delay: it does not begin before this time is over.
-            dedup: while a run with this id has not ended in the queue, it is returned in place of a new one.
+            dedup: while a run with this id goes on in the queue, it is returned in place of a new one.
 
         Raises:
             RunInputMismatch: a run with this id has another input, workflow or principal.

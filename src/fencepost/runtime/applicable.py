@@ -14,6 +14,7 @@ from fencepost.core.position import CHOSEN, plain
 from fencepost.core.records import History, Operation, Run, Step
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState
 from fencepost.core.transitions import RUN, RunEvent
+from fencepost.runtime.blame import done_otherwise, is_blamed
 
 
 def lacks_result(operation: Operation) -> bool:
@@ -47,11 +48,12 @@ def may_be_reconciled(history: History) -> bool:
 
 
 def _reopen(history: History) -> bool:
-    return RUN.allows(history.run.state, RunEvent.REOPEN) and not any(one.conflict for one in history.operations)
+    disputed = any(one.conflict for one in history.operations)
+    return RUN.allows(history.run.state, RunEvent.REOPEN) and not disputed and history.rival is None
 
 
 def _resume(history: History) -> bool:
-    return history.run.state in (RunState.HELD, RunState.FAILED)
+    return history.run.state in (RunState.HELD, RunState.FAILED) and history.rival is None
 
 
 def _retry(history: History) -> bool:
@@ -59,9 +61,24 @@ def _retry(history: History) -> bool:
 
 
 def _forward(history: History) -> bool:
-    hold = json.loads(history.run.hold or "{}")
-    found = (one for one in history.operations if (one.step, one.item) == (hold.get("step"), hold.get("item")))
-    return bool(hold.get("forward")) and any(no_other_way(one, history.steps) is None for one in found)
+    return bool(goes_otherwise(history))
+
+
+def goes_otherwise(history: History) -> list[str]:
+    """The positions of the effects that a person may have done the other way that they declare.
+
+    Of a run that is held it is the one that it is held for, of one that has failed those that it failed of.
+    """
+    run = history.run
+    hold: dict[str, object] = json.loads(run.hold or "{}")
+    declared = done_otherwise(run.error) if run.state is RunState.FAILED and history.rival is None else set()
+    return [
+        one.position
+        for one in history.operations
+        if (hold.get("forward") and (one.step, one.item) == (hold.get("step"), hold.get("item")))
+        or (one.position in declared and is_blamed(one, run))
+        if no_other_way(one, history.steps) is None
+    ]
 
 
 def no_other_way(operation: Operation, steps: Iterable[Step]) -> str | None:

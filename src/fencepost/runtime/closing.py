@@ -14,7 +14,7 @@ from fencepost.core.compensation import to_settle_first
 from fencepost.core.errors import CompensationIncomplete, Misuse, ValueRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import Operation, Run
-from fencepost.core.states import FINAL_RUN_STATES, RunState
+from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState
 from fencepost.core.transitions import RUN, RunEvent
 from fencepost.effects.conclusion import Later, Stopped
 from fencepost.runtime.blame import failure_text
@@ -111,12 +111,19 @@ def _end(execution: Execution) -> MoveRun:
     if isinstance(ending, Cancelled_):
         return lead_run(execution, compensated or RunEvent.END_CANCELLED)
     assert isinstance(ending, Raised), "a run that is not over has no end"
-    text = failure_text(ending.error)
+    text = failure_text(ending.error, otherwise=_with_another_way(execution))
     if compensated is not None and isinstance(ending.error, CompensationIncomplete):
         return lead_run(execution, compensated, error=text)
     if execution.state is RunState.CANCELLING:
         return lead_run(execution, RunEvent.END_CANCELLED, error=text)
     return lead_run(execution, compensated or RunEvent.FAIL, error=text)
+
+
+def _with_another_way(execution: Execution) -> list[str]:
+    """The positions of the effects that have failed and declare another way."""
+    failed = [one for one in execution.operations.values() if one.state is OperationState.FAILED]
+    known = [(one, effect_named(execution, one.effect)) for one in failed]
+    return [one.position for one, effect in known if effect is not None and effect.declared.forward is not None]
 
 
 def _continue(execution: Execution, following: ContinueAs) -> MoveRun:

@@ -71,7 +71,7 @@ class Execution(Recording):
         super().__init__(host, workflow, history)
         self.owned_since = owned_since
         run = history.run
-        self._toward = toward_run(run.namespace, run.workflow, run.principal, run.resource)
+        self.toward = toward_run(run.namespace, run.workflow, run.principal, run.resource)
         self._hands = Hands(host, self)
         self.operations: dict[str, Operation] = {one.position: one for one in history.operations}
         self.open: dict[str, Entry] = {
@@ -317,7 +317,7 @@ class Execution(Recording):
         operation, effect = entry.operation, bound.effect
         position = operation.position
         resource = resource_of(bound) if effect.is_fenced else None
-        entry.toward = self._toward + toward_effect(
+        entry.toward = self.toward + toward_effect(
             self.host.namespace, effect.declared.target, operation.scope, resource
         )
         if self.host.lost_time is not None and not operation.attempts:
@@ -405,13 +405,15 @@ class Execution(Recording):
             self.stopped_at = at or getattr(error, "ids", {}).get("step", "")
 
     def notice(self, loaded: History) -> None:
-        """The ledger holds something new for this run: signals for its waits, children that have ended, or a cancel."""
+        """The ledger holds something new for this run: signals, ends of children, a cancel, its own end."""
         if self._is_leaving or self.driver.closed:
             return  # whoever has the run next finds it
         if loaded.run.state is not self.state:
             self.changed = True
             if loaded.run.state is RunState.CANCELLING:
                 self._hands.stopping.hear(loaded)
+            elif loaded.run.state is RunState.TERMINATED:
+                self._hands.stopping.end()
         else:
             self.positions.take(loaded)
             self._fall_due()

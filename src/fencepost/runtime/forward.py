@@ -23,11 +23,11 @@ from fencepost.effects.conclusion import Conclusion, Later
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry, Result
 from fencepost.runtime.applicable import no_other_way
-from fencepost.runtime.blame import blamed
+from fencepost.runtime.blame import is_blamed
 from fencepost.runtime.children import LOOK_AGAIN, unknown_below
 from fencepost.runtime.deeds import Deed, Desk, effect_of, entry_of, operation_in, perform
 from fencepost.runtime.intent import new_operation, refused_by_policy
-from fencepost.runtime.moves import does_not_apply, go_on, move_run
+from fencepost.runtime.moves import does_not_apply, go_on, move_run, require_no_rival
 from fencepost.runtime.resting import keep
 from fencepost.store.moves import Move, OpenStep
 
@@ -50,6 +50,7 @@ def forward(
     def deed(history: History, now: int) -> Deed:
         operation = operation_in(history, step, item)
         _require_open(history.run, operation, history.steps)
+        require_no_rival(history)
         if effect_of(app, operation).declared.forward is None:
             raise VerbRefused(
                 f"{operation.effect} declares no other way", hint="compensate the run, or retry the step",
@@ -79,8 +80,7 @@ def _goes_on(app: Desk, history: History, operation: Operation, now: int) -> lis
     """Let the run go on; the error that ended a failed one is taken back."""
     if history.run.state is RunState.HELD:
         return [go_on(history.run, now)]
-    ended = blamed(history.run.error)
-    if operation.position not in ended and operation.delivered != history.run.delivered:
+    if not is_blamed(operation, history.run):
         raise VerbRefused(
             f"{operation.position} is not what the run failed of", hint="resume it, or compensate it",
             ids={"run": history.run.id},

@@ -54,6 +54,19 @@ def does_not_apply(verb: str, run: Run) -> VerbRefused:
     )
 
 
+def require_no_rival(history: History) -> None:
+    """Refuse to let a run that has ended go on beside one that stands for the same in its queue.
+
+    Going back is not going on: it is never refused for this. Raises `VerbRefused`.
+    """
+    if history.rival is not None:
+        raise VerbRefused(
+            f"run {history.rival}, stands for the same in queue {history.run.queue}",
+            hint="wait until that one has ended, or end it; `compensate` is possible beside it",
+            ids={"run": history.run.id},
+        )
+
+
 def disown(history: History, now: int) -> list[MoveOperation]:
     """Whoever was sending is no longer believed to be: what is in flight becomes unknown, as at a takeover."""
     moves: list[MoveOperation] = []

@@ -1,9 +1,10 @@
-"""Carries a run's cancel on: writes down that its owner has heard of it, tells the bodies that run, asks the targets.
+"""Carries a run's cancel, or its end by a person's hand, on to its bodies and targets, and writes down each layer.
 
 Every layer is an observation, appended when it is reached; `core.cancellation` reads them. A body is flagged at once,
 so that it sends nothing more, and cancelled when the time that a reply may still take is over. The `cancel=` hook of an
-effect that may be at work at its target is called beside all that: nothing waits for it, and what it answers proves
-nothing. What becomes of the run then is `execution`'s matter, and of its operations `perform`'s.
+effect that may be at work at its target is called beside all that, unless the target is contained: nothing waits for
+it, and what it answers proves nothing. What becomes of the run then is `execution`'s matter, and of its operations
+`perform`'s.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from fencepost.core.cancellation import asked_already
+from fencepost.core.cancellation import CONTAINED, asked_already, kept_from_asking
 from fencepost.core.compensation import UNSETTLED
+from fencepost.core.containment import toward_effect
 from fencepost.core.errors import FencepostError
 from fencepost.core.identity import canonical
 from fencepost.core.records import (
@@ -35,11 +37,13 @@ from fencepost.effects.attempting import Attempting
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.sending import CANCEL_WITHIN, cancel_async, failed
 from fencepost.effects.site import Site
+from fencepost.effects.telling import CANCELLED, ENDED
 from fencepost.runtime.leftovers import effect_named
 from fencepost.store.api import Group
 from fencepost.store.moves import Observe
 
 if TYPE_CHECKING:
+    from fencepost.core.containment import Containment
     from fencepost.effects.declare import Effect
     from fencepost.effects.needs import Sent
     from fencepost.runtime.execution import Execution
@@ -54,7 +58,7 @@ _ANSWER_CHARACTERS_MAX = 2_000
 class Stopping:
     """What one life of a run does about its cancel; the witness of its bodies."""
 
-    __slots__ = ("_accepted", "_execution", "_host", "_owner", "_run", "is_late", "site")
+    __slots__ = ("_accepted", "_execution", "_host", "_owner", "_run", "is_late", "is_over", "site")
 
     site: Site
     """Where the bodies of this life run."""
@@ -65,13 +69,15 @@ class Stopping:
         self._run = execution.history.run.no
         self._owner = execution.owner
         self._accepted = False
+        self.is_over = False
+        """Whether a person has ended the run under this life: then not even a compensation goes on."""
         self.is_late = False
         """Whether the cancel came in mid-life: what is permitted already and has not begun may not begin."""
 
     def bars(self, attempting: Attempting) -> Sent | None:
         """What comes of an attempt that is permitted and has not begun when the cancel comes; None: it makes good."""
         operation = attempting.operation
-        if operation is None or operation.compensates is not None:
+        if operation is None or self._goes_on(operation):
             return None
         attempting.evidence = {"kind": NOT_BEGUN}
         return failed(attempting, attempting.unsent(attempting.stopped()))
@@ -93,36 +99,58 @@ class Stopping:
         lease = self._owner.lease
         is_known = any(one.kind == CANCEL_ACCEPTED and one.lease == lease for one in found.observations)
         accepted = [] if is_known else [self._of_run(CANCEL_ACCEPTED, {"asked_at": asked_at})]
-        told = self._tell_bodies() if tells else []
+        told = self._tell_bodies(CANCELLED) if tells else []
         asks = [
-            (operation, effect, self._of(operation, CANCEL_SENT, {"asked_at": asked_at, "how": _name(effect)}))
+            (operation, effect)
             for operation in self._execution.operations.values()
             if (effect := self._asks(operation, asked_at)) is not None
         ]
-        seen = [*accepted, *told, *(intent for _, _, intent in asks)]
-        if seen:
+        if accepted or told or asks:
             # A lane, so that no later life of this process can miss what is written down here.
-            self._execution.open_lane(self._carry_out(seen, asks))
+            self._execution.open_lane(self._carry_out([*accepted, *told], asks, asked_at))
 
-    async def _carry_out(self, seen: list[Observe], asks: list[tuple[Operation, Effect[..., Any], Observe]]) -> None:
-        await self._host.journal.submit(self._group(seen))
-        for operation, effect, intent in asks:
+    async def _carry_out(
+        self, seen: list[Observe], asks: list[tuple[Operation, Effect[..., Any]]], asked_at: int
+    ) -> None:
+        intents = []
+        for operation, effect in asks:
+            if kept_from_asking(operation) and await self._stops(operation, effect):
+                continue  # it says so already, and each life would say it again
+            intent = self._of(operation, CANCEL_SENT, {"asked_at": asked_at, "how": _name(effect)})
+            intents.append((operation, effect, intent))
+        seen += [intent for _, _, intent in intents]
+        if seen:
+            await self._host.journal.submit(self._group(seen))
+        for operation, effect, intent in intents:
             self._host.errands.begin(self._ask(operation, effect, intent.seen_at))
+
+    def _goes_on(self, operation: Operation) -> bool:
+        """Whether it goes on in spite of a cancel: a compensation does, until its run is ended as it stands."""
+        return operation.compensates is not None and not self.is_over
 
     # -- the bodies -------------------------------------------------------------------------------------------------
 
-    def _tell_bodies(self) -> list[Observe]:
+    def _tell_bodies(self, why: str) -> list[Observe]:
         """Flag the bodies that run. A reply on its way says more than a torn connection: an effect gets a grace."""
         overdue = self._host.overdue
         told = []
         for body in overdue.bodies(self.site):
             attempting, operation = body.attempting, body.attempting.operation
-            if operation is not None and (attempting.reads_back or operation.compensates is not None):
+            if operation is not None and (attempting.reads_back or self._goes_on(operation)):
                 continue  # what settles an operation, or makes one acceptable, goes on
-            how = attempting.tell()
+            how = attempting.tell(why)
             body.hasten(0.0 if operation is None else overdue.grace)
             told.append(self._of_body(attempting, BODY_TOLD, how))
         return told
+
+    def end(self) -> None:
+        """A person has ended the run: tell the bodies that run, and let none begin. Nothing waits for them."""
+        if self.is_over:
+            return
+        self.is_late = self.is_over = True
+        told = self._tell_bodies(ENDED)
+        if told:
+            self._execution.open_lane(self._carry_out(told, [], 0))
 
     def told(self, attempting: Attempting, how: str) -> None:
         """A body was told once more."""
@@ -160,6 +188,11 @@ class Stopping:
         attempting.ignored = lambda _: host.errands.leave(task)
         host.lease.begins(CANCEL_WITHIN)
         try:
+            # Its intent is durable, so that a containment which this does not see is later than it, as for a dispatch.
+            if stops := await self._stops(operation, effect):
+                kept = {CONTAINED: "; ".join(stop.text for stop in stops), "sends": 0}
+                self._append_soon(self._of(operation, CANCEL_ANSWERED, kept)._replace(began_at=sent_at))
+                return
             attempting.check_permission()
             args, kwargs = effect.arguments.decode(operation.request)
             sent = await cancel_async(
@@ -169,6 +202,12 @@ class Stopping:
             sent = failed(attempting, error)
         answered = self._of(operation, CANCEL_ANSWERED, _answer(sent))
         self._append_soon(answered._replace(began_at=sent_at))
+
+    async def _stops(self, operation: Operation, effect: Effect[..., Any]) -> list[Containment]:
+        """What keeps the target of an operation from being asked now, open breakers included."""
+        resource, target = self._resource(operation, effect), effect.declared.target
+        toward = self._execution.toward + toward_effect(self._host.namespace, target, operation.scope, resource)
+        return await asyncio.to_thread(self._host.containments.stopping, toward, self._run)
 
     @staticmethod
     def _resource(operation: Operation, effect: Effect[..., Any]) -> str | None:
@@ -205,9 +244,9 @@ class Stopping:
         return self._row("", "", None, kind, canonical(evidence))
 
     def _row(self, step: str, item: str, attempt: int | None, kind: str, evidence: str) -> Observe:
-        owner, now = self._owner, self._host.store.now()
+        owner, current, now = self._owner, int(not self.is_over), self._host.store.now()
         return Observe(
-            self._run, step, item, attempt, kind, None, evidence, owner.lease, owner.generation, 1, None, now
+            self._run, step, item, attempt, kind, None, evidence, owner.lease, owner.generation, current, None, now
         )
 
 

@@ -39,7 +39,7 @@ from fencepost.runtime.blame import blamed
 from fencepost.runtime.deeds import Deed, Desk, after_moves, effect_of, entry_of, operation_in, perform
 from fencepost.runtime.forward import forward
 from fencepost.runtime.going_back import compensate
-from fencepost.runtime.moves import ask_to_cancel, disown, does_not_apply, go_on, move_run
+from fencepost.runtime.moves import ask_to_cancel, disown, does_not_apply, go_on, move_run, require_no_rival
 from fencepost.runtime.replay import chosen
 from fencepost.store.moves import Move, MoveRun, MoveStep, Observe
 
@@ -120,6 +120,7 @@ def resume(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
 
     def deed(history: History, now: int) -> Deed:
         if history.run.state is RunState.FAILED:
+            require_no_rival(history)
             return Deed([*_take_back(app, history, now), move_run(history.run, RunEvent.RESUME, now)], [])
         if history.run.state is not RunState.HELD:
             raise does_not_apply("resume", history.run)
@@ -298,6 +299,7 @@ def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
             )
         if not RUN.allows(history.run.state, RunEvent.REOPEN):
             raise does_not_apply("reopen", history.run)
+        require_no_rival(history)
         again = move_run(history.run, RunEvent.REOPEN, now)._replace(wake_at=now)
         if history.run.cancel is None:
             return Deed([again])

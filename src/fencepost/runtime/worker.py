@@ -30,6 +30,7 @@ from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.failures import for_a_log
 from fencepost.runtime import guard
+from fencepost.runtime.endings import Endings
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
 from fencepost.runtime.firing import Firings
@@ -52,9 +53,6 @@ PULSE = 0.05
 
 COLLECTOR_THRESHOLD = 10_000
 """New containers before the collector looks at the youngest ones; Python's own default is 700."""
-
-AUDITS_EVERY = 5 * SECOND
-"""Microseconds between two looks for signals that were refused without an audit row as their runs ended."""
 
 RUNS_MAX = 1_000
 """Runs that one worker lives at a time; one that waits costs a row, not a place."""
@@ -103,9 +101,7 @@ class Worker:
         self._told = False
         """Whether the ledger has told of a change that was not looked at yet."""
         self._is_woken = False
-        self._audits_at = 0
-        self._runs_have_ended = True
-        """Whether signals may have been refused that the audit has no row of; at first, those of a worker that died."""
+        self._endings = Endings(host.store, self._lives, self._notice)
         self.claimed = 0
         self.abandoned: set[asyncio.Task[None]] = host.errands.left
         """Lives whose bodies ignore their cancel; they end when those do, and nobody waits for them."""
@@ -199,7 +195,7 @@ class Worker:
             if not self._firings.are_declared:
                 await asyncio.to_thread(self._firings.declare)
             pause = await self._claim()
-            await self._audit()
+            pause = min(pause, await self._endings.look_after(self._ask))
             await self.host.containments.look_after(self._ask)
         except LeaseLost as error:
             self.host.lease.give_up(str(error))
@@ -245,13 +241,6 @@ class Worker:
                 for first in range(0, len(claimed), LOADED_TOGETHER):
                     histories += store.load_all([run.no for run in claimed[first : first + LOADED_TOGETHER]])
         return list(zip_longest(claimed, histories))
-
-    async def _audit(self) -> None:
-        """Every few seconds in which runs have ended here: see to what their ends have refused."""
-        if self._runs_have_ended and boot_now() >= self._audits_at:
-            self._audits_at = boot_now() + AUDITS_EVERY
-            self._runs_have_ended = False
-            await self._ask(audit_what_ends_have_refused, self.host.store)
 
     async def _next_wake(self, kinds: list[tuple[str, int]]) -> int | None:
         return await self._ask(
@@ -404,7 +393,7 @@ class Worker:
             if self._life_of.get(run.no) is asyncio.current_task():
                 del self._life_of[run.no]
             self.host.watchers.run_left(run.no, left)
-            self._runs_have_ended = True
+            self._endings.some_are_there = True
             makes_room = was_full or self._firings.wait_for_runs
             is_looked_for = left is not None and {left.resource, left.parent, left.queue} != {None}
             if makes_room or left is None or left.state not in FINAL_RUN_STATES or is_looked_for:

@@ -6,7 +6,7 @@ database implements the same names. What a move is says `moves`; which one to ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -261,6 +261,9 @@ class Store(Governing, Protocol):
 
     def find_settled(self, namespace: str, run_id: str) -> Run | None:
         """As `find`, after whoever is writing to that run has committed: an end that is on its way is seen."""
+
+    def ended_by_hand(self, runs: Iterable[int]) -> list[int]:
+        """The numbers of those of these runs that a person has ended."""
 
     def turn(self, namespace: str, run_id: str, turn: int) -> Run | None:
         """An earlier turn of a run that has continued."""

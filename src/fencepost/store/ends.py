@@ -1,9 +1,12 @@
-"""The store's verb about another run's end: seen as it is once whoever is ending it has committed.
+"""The store's verbs about ends that others bring: seen once they are committed, and found by whoever lives the runs.
 
 That an end wakes whoever waits for it is a trigger of the schema; what the waiting run is told is `runtime.ends`.
 """
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterable
 
 from fencepost.core.records import Run
 from fencepost.store import rows
@@ -12,6 +15,11 @@ from fencepost.store.verbs import Verbs, whole
 
 class EndVerbs(Verbs):
     """What both stores do alike with the ends of runs."""
+
+    @whole
+    def ended_by_hand(self, runs: Iterable[int]) -> list[int]:
+        """See `Store.ended_by_hand`."""
+        return [run for (run,) in self._read("ended_by_hand", runs=json.dumps(list(runs)))]
 
     @whole
     def find_settled(self, namespace: str, run_id: str) -> Run | None:

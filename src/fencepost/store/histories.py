@@ -21,7 +21,11 @@ _TABLES_OF_A_RUN = (
 
 def load_one(reading: Statements, run: int) -> History:
     """Everything of one run. Raises `RunNotFound` when none has this number."""
-    return load(reading, [run])[0]
+    history = load(reading, [run])[0]
+    if history.run.queue is not None and history.run.ended_at is not None:
+        rival = reading.execute("rival_of", run=run)
+        history.rival = f"{rival[0][0]}, which is {rival[0][1]}" if rival else None
+    return history
 
 
 def load(reading: Statements, runs: Sequence[int]) -> list[History]:

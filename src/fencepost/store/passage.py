@@ -51,7 +51,7 @@ AS_THEY_ARE = frozenset({
     "is_remote", "now", "latest", "renew_lease", "has_gone_back", "epoch", "end_lease", "next_wake", "kept_apart",
     "unknown_below", "pinned", "ahead_of", "codec_mark", "mark_codec", "issue_token", "signalled", "leases", "changes",
     "close", "ended", "purgeable", "strangers", "count_stranger", "measure", "waits_named", "turns_with_effects",
-    "write_nothing", "wake_forgotten", "declare_queues", "queue_lengths", "policy", "let_through",
+    "write_nothing", "ended_by_hand", "wake_forgotten", "declare_queues", "queue_lengths", "policy", "let_through",
 })  # fmt: skip
 """What the inner store is asked directly: no text of these is in any list of `texts`."""
 

@@ -24,6 +24,8 @@ _PASSING = ("40001", "40P01", "55P03", "57014")
 _OUT_OF_A_RESOURCE = ("53",)
 # A pooler gave this transaction a server on which another connection's statements are prepared.
 _NOT_PREPARED = ("26000", "42P05")
+# Two would have gone on that stand for the same in a queue: tried again, the later one sees the other.
+_ONE_GOES_ON = "run_once_in_queue"
 _OF_ONE_RECORD = ("22", "23", "54000")
 
 _SAYINGS: tuple[tuple[tuple[str, ...], type[FencepostError], str, str], ...] = (
@@ -108,7 +110,9 @@ def is_gone(error: PostgresError) -> bool:
 
 
 def is_passing(error: PostgresError) -> bool:
-    """Whether the same transaction may go well when it is tried again; nothing of it was committed."""
+    """Whether the same transaction may end otherwise when it is tried again; nothing of it was committed."""
+    if error.code == UNIQUE and _ONE_GOES_ON in str(error):
+        return True
     return error.code.startswith((*_PASSING, *_OUT_OF_A_RESOURCE, *_NOT_PREPARED))
 
 

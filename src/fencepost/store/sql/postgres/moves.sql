@@ -320,6 +320,7 @@ WITH changed AS (
             ELSE move.wake_at
         END,
         behind = move.behind,
+        gives_way = greatest(run.gives_way, (move.target IN ('cancelling', 'compensating'))::int),
         hold = move.hold,
         result = coalesce(move.result, run.result),
         error = CASE WHEN move.target = 'succeeded' THEN NULL ELSE coalesce(move.error, run.error) END,

@@ -91,9 +91,10 @@ JOIN fencepost.run ON run.no = coalesce(
         WHERE same.namespace = asked.namespace AND same.id = asked.id AND same.state <> 'continued'
     ),
     (
-        SELECT max(no) FROM fencepost.run AS same
+        SELECT no FROM fencepost.run AS same
         WHERE same.namespace = asked.namespace AND same.queue = asked.queue AND same.dedup = asked.dedup
         AND same.dedup IS NOT NULL
+        ORDER BY same.ended_at IS NULL AND same.gives_way = 0 DESC, same.no DESC LIMIT 1
     )
 )
 ORDER BY place;

@@ -54,6 +54,16 @@ AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
 ))
 ORDER BY wake_at LIMIT 1;
 
+-- name: alert_open_breakers
+-- Since when the breaker is open that opened first.
+SELECT :now - at, count(*) OVER (), kind || ' ' || name FROM containment
+WHERE namespace = :namespace AND cool_down IS NOT NULL ORDER BY at, mark LIMIT 1;
+
+-- name: alert_containments
+-- Since when something is contained by a person, the longest.
+SELECT :now - at, count(*) OVER (), kind || ' ' || name || ' by ' || actor FROM containment
+WHERE namespace = :namespace AND cool_down IS NULL ORDER BY at, mark LIMIT 1;
+
 -- name: alert_schedules
 -- By how much the latest schedule is late that waits for nothing.
 SELECT :now - next_at, count(*) OVER (), name FROM schedule

@@ -173,6 +173,7 @@ UPDATE run SET
         ELSE :wake_at
     END,
     behind = :behind,
+    gives_way = max(gives_way, :to IN ('cancelling', 'compensating')),
     hold = :hold,
     result = coalesce(:result, result),
     error = CASE WHEN :to = 'succeeded' THEN NULL ELSE coalesce(:error, error) END,

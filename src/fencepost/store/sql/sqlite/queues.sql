@@ -88,12 +88,19 @@ FROM run
 WHERE namespace = :namespace AND queue IS NOT NULL AND lease IS NULL AND ended_at IS NULL GROUP BY queue;
 
 -- name: find_duplicate
--- The run that stands for the same in its queue: the last one.
+-- The run that stands for the same in its queue: the one that goes on, or else the last one.
 SELECT no, namespace, id, workflow, workflow_version, input, fingerprint, state, generation, version, created_at,
     changed_at, principal, lease, wake_at, parent, result, error, hold, cancel, delivered, ended_at,
     takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
 FROM run WHERE namespace = :namespace AND queue = :queue AND dedup = :dedup AND dedup IS NOT NULL
-ORDER BY no DESC LIMIT 1;
+ORDER BY ended_at IS NULL AND gives_way = 0 DESC, no DESC LIMIT 1;
+
+-- name: rival_of
+-- The run that stands for the same in its queue, while this one has ended and would go on beside it.
+SELECT other.id, other.state FROM run JOIN run AS other
+    ON other.namespace = run.namespace AND other.queue = run.queue AND other.dedup = run.dedup
+WHERE run.no = :run AND run.dedup IS NOT NULL AND run.gives_way = 0 AND run.ended_at IS NOT NULL
+AND other.dedup IS NOT NULL AND other.ended_at IS NULL AND other.gives_way = 0;
 
 -- name: pause_queue
 -- Let no run of a queue begin or go on, unless it is paused already.

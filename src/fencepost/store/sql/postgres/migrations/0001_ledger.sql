@@ -93,8 +93,10 @@ CREATE TABLE fencepost.run (
     queue text COLLATE "C",
     queue_key text COLLATE "C",
     priority bigint NOT NULL DEFAULT 0,
-    -- Of several starts in one queue with this id one counts, as long as it has not ended.
+    -- Of several starts in one queue with this id one counts, until it has ended or gives way.
     dedup text COLLATE "C",
+    -- It has begun to go back, cancelled or compensated: another start of the same counts beside it from then on.
+    gives_way bigint NOT NULL DEFAULT 0 CHECK (gives_way IN (0, 1)),
     -- When a run of a queue was claimed first: what the queue's rate counts.
     began_at bigint,
     -- A turn of a run that continues as a new one is a row of its own; the last one is the run.
@@ -146,8 +148,10 @@ CREATE INDEX run_in_slot ON fencepost.run (namespace, queue, queue_key) WHERE qu
 -- A claim counts how many runs of a queue have begun lately.
 CREATE INDEX run_begun ON fencepost.run (namespace, queue, began_at) WHERE began_at IS NOT NULL;
 
--- Of several starts of the same thing in a queue only one is there at a time.
-CREATE UNIQUE INDEX run_once_in_queue ON fencepost.run (namespace, queue, dedup) WHERE dedup IS NOT NULL AND ended_at IS NULL;
+-- Of several starts of the same thing in a queue only one goes on at a time. What goes back is not counted, or whoever
+-- started the same meanwhile would keep it from being taken back.
+CREATE UNIQUE INDEX run_once_in_queue ON fencepost.run (namespace, queue, dedup)
+    WHERE dedup IS NOT NULL AND ended_at IS NULL AND gives_way = 0;
 
 -- A start that was not the first one finds the other.
 CREATE INDEX run_deduplicated ON fencepost.run (namespace, queue, dedup) WHERE dedup IS NOT NULL;
