@@ -264,7 +264,14 @@ def test_a_policy_reads_back_as_it_was_written():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"roles": {"ann": "king"}}, {"roles": {" ": "admin"}}, {"roles": {}, "two_persons": ["signal"]}],
+    [
+        {"roles": {"ann": "king"}},
+        {"roles": {" ": "admin"}},
+        {"roles": {}, "two_persons": ["signal"]},
+        {"roles": {"ann": "admin", "Ann": "admin"}},
+        {"roles": {"ann b": "admin", "ann  b ": "admin"}},
+        {"roles": {"\u00e5sa": "admin", "a\u030asa": "admin"}},
+    ],
     ids=str,
 )
 def test_a_policy_that_cannot_be_meant_is_refused(wrong):
@@ -277,4 +284,8 @@ def test_a_limit_reads_the_way_to_its_field():
     assert not Above("payment.cents", 5).exceeded_by('{"payment":{"cents":5}}')
     assert not Above("cents", 5).exceeded_by('{"payment":{"cents":6}}')
     assert not Above("cents", 5).exceeded_by('{"cents":true}')
+    assert not Above("cents", 5).exceeded_by('{"cents":"5.00"}')
     assert Above("cents", 5).exceeded_by("what nobody here can read")
+    # How a Decimal is stored; what is no number, or no finite one, is for two persons to read.
+    for text in ("5.01", "1e9", "NaN", "Infinity", "5 EUR"):
+        assert Above("cents", 5).exceeded_by(f'{{"cents":"{text}"}}')
