@@ -217,8 +217,13 @@ class Permissions:
         )
 
 
-def case_for_two(policy: Permissions, verb: str, history: History, *, override: bool) -> str | None:
-    """Why a verb on this run takes two persons, as a screen says it; None: one may do it."""
+def case_for_two(
+    policy: Permissions, verb: str, history: History, *, override: bool, below: Iterable[Operation] = ()
+) -> str | None:
+    """Why a verb on this run takes two persons, as a screen says it; None: one may do it.
+
+    `below` are the operations that compensating the run reaches beside its own: of earlier turns, and of its children.
+    """
     wanted = policy.two_persons
     if verb in wanted:
         return CASES[verb]
@@ -228,14 +233,17 @@ def case_for_two(policy: Permissions, verb: str, history: History, *, override: 
     if verb == "terminate" and unsettled and TERMINATE_UNKNOWN in wanted:
         return CASES[TERMINATE_UNKNOWN]
     if verb == "compensate" and (above := policy.compensating_above) is not None:
-        large = next((one for one in history.operations if _stands(one) and above.exceeded_by(one.request)), None)
+        reached = (*history.operations, *below)
+        large = next((one for one in reached if _may_stand(one) and above.exceeded_by(one.request)), None)
         if large is not None:
             return f"compensating {large.position}, whose {above.field} is above {above.limit:g}"
     return None
 
 
-def _stands(operation: Operation) -> bool:
-    return operation.state is OperationState.SUCCEEDED and operation.compensates is None
+def _may_stand(operation: Operation) -> bool:
+    """Whether it is an effect that stands, or that may be found to: what is unknown is settled first, and then too."""
+    stands = operation.state is OperationState.SUCCEEDED or operation.state in UNSETTLED
+    return stands and operation.compensates is None
 
 
 def _require_persons_apart(persons: Iterable[str]) -> None:
