@@ -21,6 +21,16 @@ from tests.runtime.stage import QUICK, Clock, Gate, find, keyed, played, reaches
 BANK = {"bank": Target("http://bank.invalid"), "post": Target("http://post.invalid")}
 
 
+@effect(repeatable=True, target="bank", retry=QUICK)
+async def remind(call: Call, name: str) -> str:
+    return await target.take(call, name)
+
+
+@workflow()
+async def reminds(run: Run, name: str) -> str:
+    return await run.do(remind(name))
+
+
 @effect(send_key=KeyHeader("K", window="15m"), compensate=Stands("meant to stay"), target="bank", retry=QUICK)
 async def pay(call: Call, name: str) -> str:
     return await target.take(call, name, honours_keys=True)
@@ -38,7 +48,7 @@ async def writes_and_pays(run: Run, name: str) -> str:
 
 
 def app_of(db, **options):
-    return App(db, workflows=[pays, writes_and_pays, looks], targets=BANK, **options)
+    return App(db, workflows=[pays, writes_and_pays, looks, reminds], **({"targets": BANK} | options))
 
 
 @effect(
@@ -99,6 +109,28 @@ async def test_what_does_not_go_toward_it_is_sent(db, behalf):
             await app.contain(kind, name, by="ann", reason="x")
         handle = await app.start(pays, "one", id="r", on_behalf_of=behalf)
         assert await handle.result(within="20s") == "made one"
+
+
+@played
+async def test_what_was_reserved_under_another_credential_is_stopped_by_the_one_it_would_be_sent_under(db):
+    target.plan("one", Gate())
+    old, new = ({"bank": Target("http://bank.invalid", scope=scope)} for scope in ("old", "new"))
+    gate = target.script["one"][0]
+    gate.error = ConnectionResetError("gone")
+    async with working(db, targets=old) as app:
+        await app.start(reminds, "one", id="r")
+        await gate.reached.wait()
+        await app.contain("target", "bank", by="ann", reason="x")
+        gate.opened.set()
+        await waits_behind(app, "r")
+    async with working(db, targets=new) as app:
+        await app.contain("credential", "new", by="ann", reason="it leaked")
+        await app.release("target", "bank", by="ann", reason="y")
+        await waits_behind(app, "r")
+        assert target.requests == ["one"]
+        await app.release("credential", "new", by="ann", reason="y")
+        await reaches(app, "r", RunState.SUCCEEDED)
+        assert target.requests == ["one", "one"]
 
 
 @played

@@ -8,17 +8,19 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
 from fencepost.core.duration import HOUR
-from fencepost.core.errors import DeclarationError, Misuse, NotPermitted, SecondPersonNeeded, VerbRefused
+from fencepost.core.errors import DeclarationError, Misuse, NotPermitted, SecondPersonNeeded, StepFailed, VerbRefused
 from fencepost.core.permissions import RISKY, Above, Permissions
 from fencepost.core.states import OperationState, RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.runtime.app import App
+from fencepost.runtime.bulk import Selection
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import QUICK, Clock, once, operation, played, reaches, target, working
@@ -219,6 +221,51 @@ async def test_a_compensation_above_the_limit_takes_two(db, cents, two):
         assert (await app.show("r")).run.state is RunState.COMPENSATING
 
 
+@workflow(name="pays for another")
+async def pays_for_another(run: Run, cents: int) -> str:
+    with suppress(StepFailed):
+        await run.child(payment, cents, id="r/child")
+    return "done"
+
+
+@workflow(name="pays and goes on")
+async def pays_and_goes_on(run: Run, cents: int) -> str:
+    if not cents:
+        return "done"
+    await run.do(pay_out("money", cents))
+    return run.continue_as(0)
+
+
+@workflow(name="pays without an answer")
+async def pays_without_an_answer(run: Run, cents: int) -> str:
+    target.plan("money", "lose")
+    return await run.do(pay_out("money", cents))
+
+
+@pytest.mark.parametrize(
+    "doing", [pays_for_another, pays_and_goes_on, pays_without_an_answer], ids=lambda one: one.name
+)
+@pytest.mark.parametrize(("cents", "two"), [(50_000, False), (50_001, True)])
+@played
+async def test_what_a_compensation_reaches_beyond_the_effects_that_stand_counts_for_the_limit_too(
+    db, doing, cents, two
+):
+    code = [payment, doing]
+    async with working(db, *code) as app:
+        await app.start(doing, cents, id="r")
+        await reaches(app, "r", RunState.SUCCEEDED, RunState.HELD)
+    limited = Permissions(PEOPLE, compensating_above=Above("cents", 50_000))
+    async with App(db, workflows=code, permissions=limited) as app:
+        wanted = Selection(state=(await app.show("r")).run.state.value, prefix="r", limit=1)
+        (would,) = await app.bulk("compensate", wanted, dry_run=True, by="ann", reason="she says so")
+        assert ("two persons are needed" in (would.refused or "")) is two
+        if two:
+            await app.confirm(await proposed(app, app.compensate), by="bob", reason="I have looked")
+        else:
+            await app.compensate("r", by="ann", reason="she says so")
+        assert (await app.show("r")).run.state is RunState.COMPENSATING
+
+
 @played
 async def test_what_a_worker_has_declared_binds_processes_without_any_code_and_a_change_of_it_leaves_a_row(db):
     await held(db, permissions=TWO)
@@ -264,7 +311,14 @@ def test_a_policy_reads_back_as_it_was_written():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"roles": {"ann": "king"}}, {"roles": {" ": "admin"}}, {"roles": {}, "two_persons": ["signal"]}],
+    [
+        {"roles": {"ann": "king"}},
+        {"roles": {" ": "admin"}},
+        {"roles": {}, "two_persons": ["signal"]},
+        {"roles": {"ann": "admin", "Ann": "admin"}},
+        {"roles": {"ann b": "admin", "ann  b ": "admin"}},
+        {"roles": {"\u00e5sa": "admin", "a\u030asa": "admin"}},
+    ],
     ids=str,
 )
 def test_a_policy_that_cannot_be_meant_is_refused(wrong):
@@ -277,4 +331,8 @@ def test_a_limit_reads_the_way_to_its_field():
     assert not Above("payment.cents", 5).exceeded_by('{"payment":{"cents":5}}')
     assert not Above("cents", 5).exceeded_by('{"payment":{"cents":6}}')
     assert not Above("cents", 5).exceeded_by('{"cents":true}')
+    assert not Above("cents", 5).exceeded_by('{"cents":"5.00"}')
     assert Above("cents", 5).exceeded_by("what nobody here can read")
+    # How a Decimal is stored; what is no number, or no finite one, is for two persons to read.
+    for text in ("5.01", "1e9", "NaN", "Infinity", "5 EUR"):
+        assert Above("cents", 5).exceeded_by(f'{{"cents":"{text}"}}')

@@ -13,7 +13,7 @@ from fencepost.runtime.app import App
 from fencepost.runtime.ledger import Ledger
 from fencepost.store.postgres_url import place_of
 from tests.runtime.callers import calling, conninfo, make_table
-from tests.runtime.stage import keyed, played, target, working
+from tests.runtime.stage import Gate, keyed, played, target, working
 from tests.runtime.test_outbox import one
 
 
@@ -92,3 +92,25 @@ async def test_the_order_is_that_of_the_commits_also_when_transactions_overlap(p
             await late.commit()
         assert await handle.result(within="20s") == "made b"
     assert [request for request in target.requests if request != "c"] == ["a", "b"]
+
+
+@played
+async def test_one_that_joins_no_transaction_stands_in_the_same_line(place):
+    gate = Gate()
+    target.plan("a", gate)
+    async with Ledger(place, effects=[keyed]) as ledger, Ledger(place, effects=[keyed]) as worker:
+        await worker.work()
+        async with calling("async psycopg", place) as early:
+            await ledger.enqueue(keyed("a"), operation="a", resource="account", connection=early.connection)
+            waiting = asyncio.create_task(ledger.enqueue(keyed("b"), operation="b", resource="account"))
+            other = await ledger.enqueue(keyed("c"), operation="c", resource="another")
+            assert await other.result(within="20s") == "made c"
+            assert not waiting.done(), "whoever is second in line waits for the commit of the first"
+            await early.commit()
+        handle = await waiting
+        await gate.reached.wait()
+        after = await ledger.enqueue(keyed("d"), operation="d", resource="another")
+        assert await after.result(within="20s") == "made d"
+        assert target.requests == ["c", "a", "d"]
+        gate.opened.set()
+        assert await handle.result(within="20s") == "made b"

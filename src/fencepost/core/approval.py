@@ -96,6 +96,11 @@ class Answer:
     digest: str
     comment: str = ""
 
+    @property
+    def verb(self) -> str:
+        """What whoever gives it does, as `core.permissions` calls it."""
+        return "approve" if self.approved else "deny"
+
     def as_text(self) -> str:
         """The canonical JSON of the signal's value."""
         return canonical({"approved": self.approved, "comment": self.comment, "digest": self.digest})

@@ -15,7 +15,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.core.errors import DeclarationError, ErrorRecord, JobFailed, ValueRefused
@@ -29,6 +29,12 @@ SCHEME = "fencepost callback 1"
 
 SECRET_BYTES_MIN = 32
 WHY_CHARACTERS_MAX = 2_000
+
+REPORT = "callback"
+"""The sender of a report's signal, the verb of its audit row, and how its id begins."""
+
+_DIGEST_CHARACTERS = 40
+"""So much of a token's digest stands in the ids of its reports."""
 
 _PREFIX = "fpc_"
 _FORM = re.compile(rf"{_PREFIX}[A-Za-z0-9_-]{{43}}", re.ASCII)
@@ -82,6 +88,22 @@ def is_same(one: str, other: str) -> bool:
 
 
 # -- reports ----------------------------------------------------------------------------------------------------------
+
+
+def report_id(digest: str, number: int = 1) -> str:
+    """The id of the signal that a report under the token with this digest becomes; its `number`-th, counted from 1."""
+    first = f"{REPORT}:{digest[:_DIGEST_CHARACTERS]}"
+    return first if number == 1 else f"{first}:{number}"
+
+
+def is_under_another(signal_id: str, digests: Collection[str]) -> bool:
+    """Whether this signal is a report under another token than those of `digests`; no report is, and with none, none.
+
+    A turn of a run that has handed a job over waits for that one: what a job of an earlier turn brings comes too late.
+    """
+    sender, _, rest = signal_id.partition(":")
+    known = {digest[:_DIGEST_CHARACTERS] for digest in digests}
+    return sender == REPORT and bool(known) and rest.partition(":")[0] not in known
 
 
 def done(value: str) -> str:

@@ -8,6 +8,7 @@ a verb, and keeping what waits for a second person, is `runtime.permits` and `ru
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from enum import StrEnum
@@ -123,13 +124,22 @@ class Above(NamedTuple):
     limit: float
 
     def exceeded_by(self, request: str) -> bool:
-        """Whether a stored request is above it; one that has no number there is not, one that is not readable is."""
+        """Whether a stored request is above it; one that has no number there is not, one that is not readable is.
+
+        A decimal number is stored as a text, and counts as the number that it is; another text counts as above.
+        """
         try:
             found: Any = json.loads(request)
         except ValueError:
             return True
         for name in self.field.split("."):
             found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, str):
+            try:
+                found = float(found)
+            except ValueError:
+                return True
+            return not found <= self.limit
         return isinstance(found, int | float) and not isinstance(found, bool) and found > self.limit
 
 
@@ -147,7 +157,8 @@ class Permissions:
             a person can act only under the login name.
 
     Raises:
-        DeclarationError: there is no such role or verb, or the duration is none.
+        DeclarationError: there is no such role or verb, the duration is none, or two names differ in nothing but case,
+            spaces or the form of a letter.
     """
 
     RISKY = RISKY
@@ -162,6 +173,7 @@ class Permissions:
         names_are_given: bool = False,
     ) -> None:
         self.roles = {person: _roles(person, some) for person, some in roles.items()}
+        _require_persons_apart(self.roles)
         self.two_persons = frozenset(two_persons)
         self.compensating_above = compensating_above
         self.proposal_lasts = microseconds(proposal_lasts, what="proposal_lasts")
@@ -206,8 +218,13 @@ class Permissions:
         )
 
 
-def case_for_two(policy: Permissions, verb: str, history: History, *, override: bool) -> str | None:
-    """Why a verb on this run takes two persons, as a screen says it; None: one may do it."""
+def case_for_two(
+    policy: Permissions, verb: str, history: History, *, override: bool, below: Iterable[Operation] = ()
+) -> str | None:
+    """Why a verb on this run takes two persons, as a screen says it; None: one may do it.
+
+    `below` are the operations that compensating the run reaches beside its own: of earlier turns, and of its children.
+    """
     wanted = policy.two_persons
     if verb in wanted:
         return CASES[verb]
@@ -217,14 +234,30 @@ def case_for_two(policy: Permissions, verb: str, history: History, *, override: 
     if verb == "terminate" and unsettled and TERMINATE_UNKNOWN in wanted:
         return CASES[TERMINATE_UNKNOWN]
     if verb == "compensate" and (above := policy.compensating_above) is not None:
-        large = next((one for one in history.operations if _stands(one) and above.exceeded_by(one.request)), None)
+        reached = (*history.operations, *below)
+        large = next((one for one in reached if _may_stand(one) and above.exceeded_by(one.request)), None)
         if large is not None:
             return f"compensating {large.position}, whose {above.field} is above {above.limit:g}"
     return None
 
 
-def _stands(operation: Operation) -> bool:
-    return operation.state is OperationState.SUCCEEDED and operation.compensates is None
+def _may_stand(operation: Operation) -> bool:
+    """Whether it is an effect that stands, or that may be found to: what is unknown is settled first, and then too."""
+    stands = operation.state is OperationState.SUCCEEDED or operation.state in UNSETTLED
+    return stands and operation.compensates is None
+
+
+def _require_persons_apart(persons: Iterable[str]) -> None:
+    """Refuse two spellings of one name: with both, one person would be the first and the second one."""
+    spelled: dict[str, str] = {}
+    for person in persons:
+        plain = " ".join(unicodedata.normalize("NFKC", person).casefold().split())
+        other = spelled.setdefault(plain, person)
+        if other != person:
+            raise DeclarationError(
+                f"{other!r} and {person!r} are one name in two spellings",
+                hint="give each person one name, by which they act everywhere",
+            )
 
 
 def _roles(person: str, some: str | Iterable[str]) -> frozenset[Role]:

@@ -7,6 +7,7 @@ still holds the secret it was made from. How a token is made is `core.callback`;
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.callback import token_digest, token_of
@@ -65,10 +66,10 @@ def _token_for(attempting: Attempting, operation: Operation | None, name: str) -
             ids=ids,
         )
     tokens = [token_of(secret, operation.key, name) for secret in secrets]
-    handed_out = _handed_out(operation, name)
-    if not handed_out:
+    before = handed_out([operation], name)
+    if not before:
         return tokens[0], {"name": name, "digest": token_digest(tokens[0])}
-    same = next((one for one in tokens if token_digest(one) in handed_out), None)
+    same = next((one for one in tokens if token_digest(one) in before), None)
     if same is None:
         raise Misuse(
             "the secret from which this operation's callback token was made is gone",
@@ -78,6 +79,7 @@ def _token_for(attempting: Attempting, operation: Operation | None, name: str) -
     return same, None
 
 
-def _handed_out(operation: Operation, name: str) -> set[str]:
-    found = (json.loads(seen.evidence) for seen in operation.observations if seen.kind == CALLBACK)
-    return {one["digest"] for one in found if one["name"] == name}
+def handed_out(operations: Iterable[Operation], name: str) -> set[str]:
+    """The digests of the tokens that these operations have handed out under this name."""
+    seen = (seen for operation in operations for seen in operation.observations if seen.kind == CALLBACK)
+    return {said["digest"] for one in seen if (said := json.loads(one.evidence))["name"] == name}

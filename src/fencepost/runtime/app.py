@@ -296,6 +296,8 @@ class App(Declarations, Operators, Callbacks):
         )  # fmt: skip
         if connection is not None:
             run = await self._starts.join(store, new, connection)
+        elif resource is not None:
+            run = await self._starts.stand_in_line(store, new, lambda run: self._begin(run, worker))
         else:
             run = await self._starts.write(self.host.journal, new, lambda run: self._begin(run, worker))
         return Handle(self, run, workflow.results)

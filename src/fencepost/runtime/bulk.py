@@ -8,7 +8,7 @@ refused, is `verbs`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +149,14 @@ class Rehearsal:
     def load(self, run: int) -> History:
         """See `Store.load`."""
         return self._store.load(run)
+
+    def load_all(self, runs: Sequence[int]) -> list[History]:
+        """See `Store.load_all`."""
+        return self._store.load_all(runs)
+
+    def turns_with_effects(self, run: Run) -> list[int]:
+        """See `Store.turns_with_effects`."""
+        return self._store.turns_with_effects(run)
 
     def now(self) -> int:
         """See `Store.now`."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core import callback as tokens
+from fencepost.core.callback import REPORT as SENDER
 from fencepost.core.contract import Contract
 from fencepost.core.errors import CallbackRefused, Misuse, RunNotFound, ValueRefused, VerbRefused
 from fencepost.core.identity import canonical, check_name, digest_text
@@ -24,6 +25,7 @@ from fencepost.core.recovery import was_reported
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, Outcome, SignalState
 from fencepost.core.transitions import OperationEvent
 from fencepost.core.waits import RUN_ENDED
+from fencepost.effects.callbacks import handed_out
 from fencepost.effects.entry import Entry, Owner
 from fencepost.effects.values import Door
 from fencepost.runtime import audit, signalling
@@ -35,9 +37,6 @@ if TYPE_CHECKING:
     from fencepost.core.callback import HandedOut
     from fencepost.runtime.app import App
     from fencepost.store.moves import Move, Observe
-
-SENDER = "callback"
-"""The sender of a report's signal, and the verb of its audit row."""
 
 PROGRESS_BYTES_MAX = 4_096
 RUNS_MAX = 10
@@ -124,6 +123,10 @@ def beat(app: Any, token: str, *, progress: Any) -> bool:
     run = app.store.find(app.namespace, found.run.id)
     if run is None or run.state in FINAL_RUN_STATES:
         raise _over(found)
+    if run.no != found.run.no and tokens.is_under_another(
+        tokens.report_id(found.digest), handed_out(app.store.load(run.no).operations, found.name)
+    ):
+        return False  # what waits now is a job of a later turn
     return bool(app.store.beat(app.namespace, found.run.id, found.name, said))
 
 
@@ -186,10 +189,10 @@ def _id_for(history: History, found: HandedOut, payload: str) -> str:
 
     A report of the wrong form answers nothing, and its sender may mend it.
     """
-    first = f"{SENDER}:{found.digest[:40]}"
+    first = tokens.report_id(found.digest)
     before = {signal.id: signal for signal in history.signals}
     for number in range(1, ANSWERS_MAX + 1):
-        id = first if number == 1 else f"{first}:{number}"
+        id = tokens.report_id(found.digest, number)
         known = before.get(id)
         if known is None or known.state is not SignalState.REFUSED or known.payload == payload:
             return id

@@ -79,6 +79,7 @@ def perform(
     """
     store, seconded = app.store, app.seconded
     policy: Permissions | None = None
+    below: list[Operation] = []
 
     def decision(history: History, now: int) -> Any:
         if version is not None and version != history.run.version:
@@ -93,7 +94,7 @@ def perform(
             )
         target = None if operation is None else operation_in(history, *operation)
         before = audit.summary(history.run, target)
-        two = policy and not seconded and case_for_two(policy, verb, history, override=override)
+        two = policy and not seconded and case_for_two(policy, verb, history, override=override, below=below)
         done = deed(history, now)
         if two:  # it applies, so that somebody may well be asked to confirm it
             raise _TakesTwo(two, history)
@@ -108,6 +109,8 @@ def perform(
     try:
         require_a_word(verb, by, reason, ids={"run": run.id})
         policy = require(app, verb, by)
+        if verb == "compensate" and policy is not None and policy.compensating_above is not None:
+            below = _reached_below(store, run)
         return store.decide(run.no, decision, confirms=None if seconded is None else Closing(seconded.no, by))
     except _TakesTwo as two:
         assert policy is not None, "it says that two are needed"
@@ -128,6 +131,17 @@ def perform(
             )
         )  # fmt: skip
         raise
+
+
+def _reached_below(store: Store, run: Run) -> list[Operation]:
+    """The operations of a run's earlier turns and of its attached children, and of theirs: what goes back with it."""
+    found: list[Operation] = []
+    runs = [run]
+    for one in runs:
+        for history in store.load_all([one.no, *store.turns_with_effects(one)]):
+            runs += [child for child in history.children if child.parent_step is not None]
+            found += history.operations if history.run.no != run.no else []
+    return found
 
 
 def operation_in(history: History, step: str, item: str | None) -> Operation:

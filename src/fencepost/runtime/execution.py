@@ -74,6 +74,7 @@ class Execution(Recording):
         self.toward = toward_run(run.namespace, run.workflow, run.principal, run.resource)
         self._hands = Hands(host, self)
         self.operations: dict[str, Operation] = {one.position: one for one in history.operations}
+        self.positions.operations = self.operations.values()
         self.open: dict[str, Entry] = {
             position: Entry(operation, contract_of(self, operation), self.owner)
             for position, operation in self.operations.items()
@@ -317,14 +318,12 @@ class Execution(Recording):
         operation, effect = entry.operation, bound.effect
         position = operation.position
         resource = resource_of(bound) if effect.is_fenced else None
-        entry.toward = self.toward + toward_effect(
-            self.host.namespace, effect.declared.target, operation.scope, resource
-        )
+        scope = operation.scope if new else self.host.scope_of(effect)
+        entry.toward = self.toward + toward_effect(self.host.namespace, effect.declared.target, scope, resource)
         if self.host.lost_time is not None and not operation.attempts:
             new = supposed_lost(self, entry, new=new)
         while position in self._led:  # noqa: ASYNC110 - rare, and an event for each step would cost all of them
             await asyncio.sleep(REST)
-        scope = operation.scope if new else self.host.scope_of(effect)
         needs = perform(
             entry, effect, self.host, delivery, owned_since=self.owned_since, position=position, scope=scope, new=new
         )

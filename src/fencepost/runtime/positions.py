@@ -7,20 +7,23 @@ operations. Which signal closes which wait is decided in `core.waits`; what the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from fencepost.core.asks import Ask, ChildAsk, CompensateAsk, Completion, Patch, SleepAsk, WaitAsk
+from fencepost.core.callback import is_under_another
 from fencepost.core.errors import ErrorRecord, ValueRefused
 from fencepost.core.identity import canonical
 from fencepost.core.position import CANCEL
-from fencepost.core.records import Audit, History, Run, Signal, Step
+from fencepost.core.records import Audit, History, Operation, Run, Signal, Step
 from fencepost.core.standin import is_stand_in
 from fencepost.core.states import FINAL_RUN_STATES, SignalState, StepState
 from fencepost.core.transitions import SIGNAL, STEP, SignalEvent, StepEvent
 from fencepost.core.waits import Expired, Satisfied, due, misfits, refusal, wake_at
+from fencepost.effects.callbacks import handed_out
 from fencepost.effects.entry import Owner
 from fencepost.runtime import audit
 from fencepost.runtime.children import answer_of
+from fencepost.runtime.jobs import JobSpec
 from fencepost.runtime.waiting import WaitSpec
 from fencepost.store.moves import Move, MoveSignal, MoveStep, OpenStep
 
@@ -34,9 +37,13 @@ class Positions:
         self._run = history.run.no
         self._owner = owner
         self._signals = history.signals
+        self.operations: Collection[Operation] = history.operations
+        """The run's operations, as far as it has come; whoever leads them hands its own in."""
         self._specs: dict[str, WaitSpec[object]] = {}
         self._digests: dict[str, str] = {}
         """The calls that waits for an approval allow, by the wait's position."""
+        self._jobs: set[str] = set()
+        """The names under which reports on jobs are waited for."""
         self._moves: list[Move] = []
         self._waited_for: dict[str, Step] = {}
         """The open waits and sleeps that the workflow has asked for in this life."""
@@ -83,6 +90,8 @@ class Positions:
             spec = ask.spec
             assert isinstance(spec, WaitSpec), "the facade hands in its own specs"
             self._specs[ask.position] = spec
+            if isinstance(spec, JobSpec):
+                self._jobs.add(spec.name)
             if spec.allows is not None:
                 self._digests[ask.position] = spec.allows
             if ask.position not in self.steps:
@@ -211,6 +220,8 @@ class Positions:
         if self._digests:
             for signal, why in misfits(self._waited_for.values(), self._signals, self._digests):
                 self._move_signal(signal, SignalEvent.REFUSE, why, None, now)
+        for signal in self._reports_of_earlier_turns() if self._jobs else ():
+            self._move_signal(signal, SignalEvent.REFUSE, EARLIER_TURN, None, now)
         for closing in due(self._waited_for.values(), self._signals, now=now, digests=self._digests):
             step = self.steps[closing.position]
             if isinstance(closing, Satisfied) and not self._readable(closing.position, closing.signal, now):
@@ -223,6 +234,11 @@ class Positions:
             if step.kind == "child" and self._has_ended(step):
                 return self._answer_child(step, now, number)
         return None
+
+    def _reports_of_earlier_turns(self) -> list[Signal]:
+        """Kept reports under names for which this turn has handed over jobs of its own, and on none of those."""
+        kept = [one for one in self._signals if one.state is SignalState.KEPT and one.name in self._jobs]
+        return [one for one in kept if is_under_another(one.id, handed_out(self.operations, one.name))]
 
     def _may_be_put_off(self, step: Step) -> bool:
         """Whether the ledger may have given this wait more time since it was read."""
@@ -329,6 +345,9 @@ class Positions:
             )
         )  # fmt: skip
 
+
+EARLIER_TURN = "not waiting: it reports on a job of an earlier turn, and this turn has handed over its own"
+"""Why a report is refused that would answer for another job."""
 
 PROGRESS = "progress"
 """The position at which a run says how far it is; it is nobody's answer, and no replay reads it."""

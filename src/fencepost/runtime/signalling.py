@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from fencepost.core.approval import Answer, digest_waited_for
+from fencepost.core.approval import Answer, answer_in, digest_waited_for
 from fencepost.core.errors import Misuse, NotPermitted, RunNotFound, VerbRefused
 from fencepost.core.identity import canonical, check_name, digest_text
 from fencepost.core.records import Audit, History, Run, Signal, Step
@@ -33,6 +33,10 @@ def send(
     if by is not None:
         _require(app, audit.SIGNAL, run_id, name, by)
     payload = Door(Any if value is None else type(value), where=f"signal {name}").encode(value)
+    answer, who = answer_in(payload), sender if by is None else by
+    if answer is not None and who.strip():
+        # It may be taken for an approval, whose giver is the signal's sender: that takes the role by this door too.
+        _require(app, answer.verb, run_id, name, who)
     signal = _signal(app, name, payload, id=id or secrets.token_hex(16), sender=by or sender)
     # A signal's own row says who sent what and when; the chain is for what a person does by hand.
     says = None if by is None else reason or f"sent by hand: {name}"
@@ -43,7 +47,7 @@ def approve(
     app: App, run_id: str, name: str, *, by: str, approved: bool, comment: str, digest: str | None, id: str | None
 ) -> Signal:
     """Send a person's answer to the wait for an approval of that name; see `App.approve`."""
-    verb = "approve" if approved else "deny"
+    verb = Answer(approved, "").verb
     _require(app, verb, run_id, name, by)
     history = _history(app, run_id)
     waits = [] if history is None else waits_for_approval(history, name)

@@ -85,6 +85,19 @@ class Starts:
         _require_the_same(run, new)
         return replace(run, no=NO_NUMBER)
 
+    async def stand_in_line(self, store: Store, new: NewRun, begin: Callable[[Run], None]) -> Run:
+        """The run, written in a transaction of its own: whoever stands before it in its line may have to commit first.
+
+        Raises:
+            RunInputMismatch: a run with this id was started with something else.
+            StoreUnavailable: the database refuses, or somebody else's transaction keeps the line for too long.
+        """
+        run, is_new = await asyncio.to_thread(store.start_run, new)
+        _require_the_same(run, new)
+        if is_new:
+            begin(run)
+        return run
+
     def _busy(self, new: NewRun) -> StoreBusy:
         return StoreBusy(
             f"the start of run {new.id!r} still waits: the ledger has not taken it for more than "

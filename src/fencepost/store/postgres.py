@@ -236,6 +236,8 @@ class PostgresStore(LedgerVerbs):
 
     def _start(self, work: Work, new: NewRun) -> Started:
         assert isinstance(work, _PostgresWork), "what `_writing` gives"
+        if new.resource is not None:
+            work.lock("lock_line", namespace=new.namespace, resource=new.resource)
         is_new, row = self._writer.start(work.connection, new)
         if is_new and new.lease is None:
             work.announce()

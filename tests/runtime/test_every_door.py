@@ -1,0 +1,67 @@
+"""Whoever lacks the role of a verb gets it by no other door: counted at the target, and by the rows of the refusals."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fencepost.core.approval import Approval
+from fencepost.core.errors import NotPermitted
+from fencepost.core.permissions import Permissions
+from fencepost.core.states import RunState
+from fencepost.runtime.app import App
+from fencepost.runtime.run import Run
+from fencepost.runtime.workflow import workflow
+from tests.runtime.stage import once, played, reaches, target, working
+
+WHO = Permissions({"app": "approver", "max": "operator", "vic": "viewer"})
+
+
+@workflow()
+async def paying(run: Run, name: str) -> str:
+    call = once(name)
+    return await run.do(call, approval=await run.wait("ok", Approval, allows=call))
+
+
+def answer(*, approved: bool) -> dict[str, Any]:
+    return {"approved": approved, "digest": once("a").digest("r")}
+
+
+DOORS: dict[str, Callable[..., Any]] = {
+    "approve": lambda app, by, yes: app.approve("r", "ok", by=by, approved=yes),
+    "a signal by hand": lambda app, by, yes: app.signal("r", "ok", answer(approved=yes), by=by, reason="so"),
+    "a signal of code": lambda app, by, yes: app.signal("r", "ok", answer(approved=yes), sender=by),
+    "an event": lambda app, by, yes: app.event("ok", answer(approved=yes), id="1", sender=by),
+}
+"""By which an answer comes to the wait for an approval."""
+
+
+@pytest.mark.parametrize("yes", [True, False])
+@pytest.mark.parametrize("door", DOORS)
+@played
+async def test_an_approval_takes_the_approvers_role_by_every_door(db, door, yes):
+    async with working(db, paying, permissions=WHO) as app, App(db, workflows=[]) as anybody:
+        await app.start(paying, "a", id="r")
+        await reaches(app, "r", RunState.WAITING)
+        for who in ("max", "vic", "eve"):
+            with pytest.raises(NotPermitted, match="lacks the role"):
+                await DOORS[door](anybody, who, yes)
+        assert (await app.show("r")).signals == []
+        assert {row.outcome for row in await app.audit()} - {"done"} == {"refused"}
+        assert target.requests == []
+        if door != "a signal by hand":  # which takes the operator's role besides
+            await DOORS[door](anybody, "app", yes)
+            await reaches(app, "r", RunState.SUCCEEDED if yes else RunState.FAILED)
+            assert target.requests == (["a"] if yes else [])
+
+
+@pytest.mark.parametrize("door", list(DOORS)[1:3])
+@played
+async def test_an_early_answer_takes_the_role_too(db, door):
+    async with App(db, workflows=[paying], permissions=WHO) as app:
+        await app.start(paying, "a", id="r")
+        with pytest.raises(NotPermitted, match="lacks the role approver for approve"):
+            await DOORS[door](app, "max", True)
+        async with app.worker():
+            await reaches(app, "r", RunState.WAITING)
+    assert target.requests == []
