@@ -22,10 +22,11 @@ from fencepost.cli.cancelled import cancellation
 from fencepost.cli.printable import compact, instant
 from fencepost.core.approval import digest_waited_for
 from fencepost.core.containment import Containment
+from fencepost.core.decisions import decisions
 from fencepost.core.queue import Standing
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, StepState, label
-from fencepost.runtime.applicable import verbs_for
+from fencepost.runtime.applicable import no_new_decision_of, verbs_for
 from fencepost.runtime.ends import other_run
 from fencepost.runtime.positions import progress_of
 from fencepost.runtime.replay import OPERATORS
@@ -104,6 +105,7 @@ def story(
         "run": _run(history, told, family),
         "waits_for": waits_for(history, ahead, contained, queue),
         "verbs": verbs_for(history),
+        "decisions": [one.position for one in decisions(history) if no_new_decision_of(history, one) is None],
         "children": [_child(child) for child in family.children],
         "cancellation": cancellation(history, told),
         "steps": [document for _, _, document in sorted(steps, key=lambda one: one[:2])],
