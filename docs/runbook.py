@@ -224,7 +224,8 @@ PAGES = (
     ),
     Page(
         "RepeatedEffect",
-        "An effect was met twice in one run without an item, or again with the same item and another request.",
+        "An effect was met twice in one run without an item, or again with the same item and another request; or a new "
+        "decision of a model asks for one that happened, or was intended, with another request, or was compensated.",
         "Whether two effects are meant, or one. The second has not been sent.",
         (NEW_CODE, COMPENSATE, CANCEL, GIVE_UP),
         "Pass `item=`, an id of the business, for everything that is done in a loop.",

@@ -4,6 +4,7 @@ Bodies reach nothing outside; what they would meet there is decided by the run's
 """
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -13,6 +14,7 @@ from fencepost.core.contract import Retry
 from fencepost.core.errors import NotSent, Unresolved
 from fencepost.effects.call import Call
 from fencepost.effects.declare import compute, effect
+from fencepost.effects.model import model
 from fencepost.effects.promises import KeyHeader, Stands
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
@@ -131,6 +133,24 @@ async def break_down(run: Run, order: Order) -> str:
     raise ValueError("the shelf fell over")
 
 
+asked: Counter[str] = Counter()
+
+
+@model(output=str)
+async def weigh(call: Call, order: Order) -> str:
+    """Decides to book what cannot be booked, each time but the third."""
+    asked[order.id] += 1
+    return "book it" if asked[order.id] % 3 else "leave it"
+
+
+@workflow(version=1)
+async def judge(run: Run, order: Order) -> str:
+    said = await run.do(weigh(order))
+    if said == "book it":
+        await run.do(book(order))
+    return said
+
+
 @workflow(version=2, name="greet")
 async def greet_again(run: Run, name: str) -> str:
     return await run.do(spell(name, 2))
@@ -156,6 +176,7 @@ app = App(
         sign,
         ring_twice,
         break_down,
+        judge,
         render,
         wave,
         wave_again,

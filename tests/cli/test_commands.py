@@ -24,6 +24,7 @@ def test_the_commands_are_those_that_the_docs_name():
             "settle",
             "compensate",
             "forward",
+            "redecide",
             "terminate",
             "purge",
             "reconcile",

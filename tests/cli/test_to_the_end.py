@@ -35,6 +35,7 @@ WAYS = {
     "ended": Way(UNKNOWN, "held", ((("terminate",), "terminated"), (("reopen",), "held"), (SETTLE, "succeeded"))),
     "tried-again": Way(BUSY, "held", ((("retry", "book"), "held"), (("resume",), "failed"))),
     "done-otherwise": Way(BUSY, "held", ((("forward", "book"), "succeeded"),)),
+    "decided-anew": Way(("judge", "not sent"), "failed", ((("redecide",), "failed"), (("redecide",), "succeeded"))),
     "migrated": Way(("wave@1", ""), "ready", ((("migrate", "--to", "2"), "succeeded"),)),
     "taken-back": Way(BREAKS, "failed", ((("compensate",), "compensated"),)),
     "called-off": Way(WAITS, "waiting", ((("cancel",), "cancelled"),)),

@@ -62,7 +62,7 @@ run succeeded:            compensate compensating, reopen ready
 run failed:               resume ready, compensate compensating, terminate terminated, migrate failed
 run cancelled:            compensate compensating, reopen ready
 run terminated:           compensate compensating, reopen ready
-run compensated:
+run compensated:          reopen ready
 run partly compensated:   compensate compensating
 run compensation failed:  compensate compensating
 run continued:

@@ -438,6 +438,15 @@ def is_undone_after_it_succeeded(cast: Cast) -> None:
     cast.person("compensate")
 
 
+def is_decided_anew_after_it_was_undone(cast: Cast) -> None:
+    cast.start(stories.judged)
+    cast.until(RunState.SUCCEEDED)
+    cast.person("compensate")
+    cast.until(RunState.COMPENSATED)
+    (cast.stage.folder / "mended").touch()
+    cast.person("redecide")
+
+
 def is_undone_after_it_failed(cast: Cast) -> None:
     cast.strike(stories.KEYED, "beta", do="answer", status=401)
     cast.start(stories.two)
@@ -576,7 +585,8 @@ STORIES = [
         is_migrated_before_it_begins, is_migrated_while_it_waits, is_migrated_in_flight, is_migrated_when_held,
         is_migrated_while_cancelling, is_migrated_while_compensating, is_migrated_after_it_failed,
         is_undone, is_drained_while_undone, is_undone_in_part, is_not_undone_at_all, is_undone_and_nobody_knows,
-        is_undone_after_it_succeeded, is_undone_after_it_failed, is_undone_after_it_was_cancelled,
+        is_decided_anew_after_it_was_undone, is_undone_after_it_succeeded, is_undone_after_it_failed,
+        is_undone_after_it_was_cancelled,
         is_undone_after_it_was_ended, is_undone_when_held,
         learns_too_late_that_it_happened_while_it_waits, learns_too_late_that_it_happened_while_it_is_sent,
         learns_too_late_that_it_happened_after_it_was_done, learns_too_late_that_it_happened_after_it_failed,

@@ -12,6 +12,7 @@ from fencepost.core.duration import MINUTE, SECOND
 from fencepost.core.errors import Cancelled, StepFailed, WaitExpired
 from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.declare import compute, effect
+from fencepost.effects.model import model
 from fencepost.effects.policy import Refused
 from fencepost.effects.values import VALUE_MAX
 from fencepost.runtime.run import Run
@@ -269,10 +270,23 @@ async def turns(run: Run, name: str, number: int = 0) -> str:
     return run.continue_as(name, number + 1) if number < 2 else "turned"
 
 
+@model(output=str)
+def judge(call: SyncCall, name: str) -> str:
+    """Says alpha; a file says that somebody has mended the prompt since."""
+    return "beta" if (Path(os.environ[MEMORY]) / "mended").exists() else "alpha"
+
+
+@workflow()
+async def judged(run: Run, name: str) -> str:
+    effects = {"alpha": alpha, "beta": beta}
+    which = await run.do(judge(name))
+    return (await run.do(effects[which](order(name, which)))).id
+
+
 WORKFLOWS = [
     plain, two, asked, asked_slowly, blind, once, twice, big, policed, missing, mixed, abreast, waits, expires, races,
     either, reconsiders, undone, undone_blindly, undone_on_cancel, slow, steadily, answers,
-    begotten, begets, begets_and_undoes, begets_and_waits, turns,
+    begotten, begets, begets_and_undoes, begets_and_waits, turns, judged,
 ]  # fmt: skip
 
 SECOND_VERSIONS = [

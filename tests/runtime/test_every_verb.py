@@ -21,6 +21,7 @@ from fencepost.core.states import RunState
 from fencepost.effects.answers import Conflicting
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
+from fencepost.effects.model import model
 from fencepost.runtime import applicable, confirming, containing, queues, restoring, retention, schedules, signalling
 from fencepost.runtime.app import App
 from fencepost.runtime.bulk import VERBS as IN_BULK
@@ -60,7 +61,17 @@ async def tries(run: Run) -> str:
     return await run.do(tried("two"))
 
 
-CODE = (hangs, hangs_on, contradicts, tries)
+@model(output=str)
+async def classify(call: Call, name: str) -> str:
+    return name
+
+
+@workflow(name="decides")
+async def decides(run: Run) -> str:
+    return await run.do(tried(await run.do(classify("two"))))
+
+
+CODE = (hangs, hangs_on, contradicts, tries, decides)
 
 
 class Stage(NamedTuple):
@@ -81,6 +92,7 @@ STAGES = {
     "cancel": Stage(),
     "compensate": Stage(),
     "forward": Stage({"step": "tried"}, ("busy",), tries),
+    "redecide": Stage({}, ("busy",), decides),
     "terminate": Stage(),
     "reopen": Stage(first="terminate"),
     "migrate": Stage({"to": 2}),

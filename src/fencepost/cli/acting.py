@@ -48,6 +48,12 @@ Conflict = Annotated[
     typer.Option("--conflict", help="What contradicted itself was put right at the target: take the flag down."),
 ]
 OneStep = Annotated[str | None, typer.Argument(metavar="[STEP]", help="Only this effect's step.")]
+Decision = Annotated[
+    str | None, typer.Argument(metavar="[STEP]", help="The model step, as `show` has it; if the run has several.")
+]
+DecideOver = Annotated[
+    bool, typer.Option("--override", help="Although effects that came after the decision stand; they stay.")
+]
 ResultValue = Annotated[str | None, typer.Option("--result", metavar="JSON|@FILE", help="Its result, if it happened.")]
 Reference = Annotated[str | None, typer.Option("--reference", metavar="ID", help="The remote id, if it happened.")]
 Turn = Annotated[
@@ -185,6 +191,22 @@ def forward(
     found = _app_with_code("forward", app, db, namespace)
     arguments = {"step": step, "item": item, "by": somebody(by), "reason": reason, "version": if_version}
     return _act("forward", found, run, arguments, as_json=as_json)
+
+
+def redecide(
+    run: RunId, step: Decision = None, *, reason: Reason, override: DecideOver = False, by: By = None,
+    if_version: IfVersion = None, app: AppOption = None, db: Db = None, namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> Exit:  # fmt: skip
+    """Have a decision of a run's model made anew, where the stored one was wrong.
+
+    The old answers stay as they are, and effects are not sent again. Refused while effects that came after it stand.
+    """
+    from fencepost.cli.target import app_for
+
+    found = app_for(app, db, namespace, with_code=False)
+    arguments = {"step": step, "override": override, "by": somebody(by), "reason": reason, "version": if_version}
+    return _act("redecide", found, run, arguments, as_json=as_json)
 
 
 def migrate(

@@ -75,6 +75,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     acting.settle,
     acting.compensate,
     acting.forward,
+    acting.redecide,
     acting.terminate,
     acting.reopen,
     acting.migrate,

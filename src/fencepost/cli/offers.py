@@ -50,6 +50,8 @@ def offers(story: Document, place: Place) -> Iterator[str]:
 
 def _forms(verb: str, story: Document) -> list[str]:
     """How the command goes on after the run: once for each thing that it may be meant for."""
+    if verb == "redecide":
+        return [f" {_quoted(position)} --reason TEXT" for position in story["decisions"]]
     known = _FORMS.get(verb)
     if known is None:
         return [_WHOLE_RUN.get(verb, " --reason TEXT")]

@@ -22,11 +22,12 @@ from fencepost.cli.cancelled import cancellation
 from fencepost.cli.printable import compact, instant
 from fencepost.core.approval import digest_waited_for
 from fencepost.core.containment import Containment
+from fencepost.core.decisions import decisions
 from fencepost.core.queue import Standing
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
 from fencepost.core.standin import clear_of, missing
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, StepState, label
-from fencepost.runtime.applicable import goes_otherwise, verbs_for
+from fencepost.runtime.applicable import goes_otherwise, no_new_decision_of, verbs_for
 from fencepost.runtime.ends import other_run
 from fencepost.runtime.positions import progress_of
 from fencepost.runtime.replay import OPERATORS
@@ -109,6 +110,7 @@ def story(
         "run": _run(history, told, family),
         "waits_for": waits_for(_unsaid(history) if redact else history, ahead, contained, queue),
         "verbs": verbs_for(history),
+        "decisions": [one.position for one in decisions(history) if no_new_decision_of(history, one) is None],
         "children": [_child(child) for child in family.children],
         "cancellation": cancellation(history, told),
         "steps": [document for _, _, document in sorted(steps, key=lambda one: one[:2])],

@@ -134,6 +134,13 @@ class CompensateAsk(NamedTuple):
 Ask = StepAsk | WaitAsk | SleepAsk | ChildAsk | CompensateAsk
 
 
+def moved(ask: Ask, position: str, now: int) -> Ask:
+    """The same ask at another position, made `now`: a sleep gets its whole time once more."""
+    if isinstance(ask, SleepAsk):
+        return ask._replace(position=position, until=now + ask.duration)
+    return ask._replace(position=position)
+
+
 class Withdrawn(NamedTuple):
     """Nobody waits at the position any more: its branch lost a race or the run was cancelled.
 

@@ -91,6 +91,11 @@ class Branch:
         number = self.counts[key] = self.counts.get(key, 0) + 1
         return numbered_position(self.path, kind, number)
 
+    def move(self, before: str, path: str) -> None:
+        """Go on, with every branch below, under a path in place of the one before."""
+        for branch in self.leaves_first():
+            branch.path = path + branch.path.removeprefix(before)
+
     def leaves_first(self) -> Iterator[Branch]:
         """This branch and the live ones below it: those below before those above, siblings in branch order."""
         found: list[Branch] = []

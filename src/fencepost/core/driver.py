@@ -17,6 +17,8 @@ order of their sequence numbers, and gets the same moves and the same ending. Th
 - A cancelled run gets `Cancelled` the same way, leaves first, so that a `finally` inside has ended before the one
   around it begins. From then on only compensations, reads, and gathers and races of them are allowed, anything else
   raises `Cancelled` again. A compensation that is under way is not interrupted.
+- Once a decision is made anew, the branches go on under a path of their own, and ask again there for what they wait for
+  and is no effect. An effect is asked for where it stands: with the request that it has, or the run is held.
 - What the code must not do makes the ending `Held`, and nothing that it asked for in that advance gets out.
 
 This file does not perform, store or time anything; `runtime` does, and decides what an ending means for the run.
@@ -39,6 +41,7 @@ from fencepost.core.asks import (
     Recorded,
     Returned,
     Withdrawn,
+    moved,
 )
 from fencepost.core.branch import Branch, Group, Outcome, Point, driven, with_others
 from fencepost.core.errors import Cancelled, FencepostError, StepFailed
@@ -49,7 +52,7 @@ from fencepost.core.pending import (
     Pending,
     PendingAsk,
 )
-from fencepost.core.position import CANCEL, ROOT
+from fencepost.core.position import CANCEL, REDECIDE, ROOT, version_path
 
 R = TypeVar("R")
 
@@ -63,8 +66,9 @@ class Driver(Language):
     `function(facade(driver), argument)` is the workflow's coroutine; `started_at` is what `now` says before the first
     completion; `recorded` is what the ledger holds at each position that this run's workflow asked for in an earlier
     life, delivered or not (what the engine added by itself, such as compensating operations, does not belong in it),
-    and `history_length` is how many completions of it are going to be delivered again. `turn` counts how often the run
-    has continued as a new one.
+    and `history_length` is how many completions of it are going to be delivered again. `set_aside` is what it holds of
+    decisions that were made anew since: the code may ask for that again, or not. `turn` counts how often the run has
+    continued as a new one.
     """
 
     def __init__(
@@ -77,9 +81,13 @@ class Driver(Language):
         facade: Callable[[Driver], Any],
         recorded: Mapping[str, Recorded] | None = None,
         history_length: int = 0,
+        set_aside: Mapping[str, Recorded] | None = None,
         turn: int = 0,
     ) -> None:
-        super().__init__(run_id, started_at, turn=turn, history_length=history_length, recorded=recorded or {})
+        super().__init__(
+            run_id, started_at, turn=turn, history_length=history_length, recorded=recorded or {},
+            set_aside=set_aside or {},
+        )  # fmt: skip
         self.ending: Ending | None = None
         self.cancelled = False
         """Whether a cancel was delivered, however the workflow took it."""
@@ -89,7 +97,7 @@ class Driver(Language):
         self._function = function
         self._argument = argument
         self._facade = facade
-        self._unasked.pop(CANCEL, None)
+        self._path = ROOT
         self._root: Branch | None = None
         self._ready: list[Branch] = []  # a stack: whoever is put on it last runs next
         self._waiting: dict[str, Point] = {}  # in the order of asking
@@ -123,13 +131,13 @@ class Driver(Language):
             raise Evicted
         position = completion.position
         point = self._waiting.pop(position, None)
-        if point is None and (position != CANCEL or self.cancelled or self.ending is not None):
+        if point is None and not self._is_of_the_run(completion):
             self._hold(refusal.unexpected(completion, self._ids(position), self.ending))
             return self._advance()
         self.delivered += 1
         self._now = completion.at
         if point is None:
-            self._cancel_run(completion)
+            (self._cancel_run if position == CANCEL else self._decide_anew)(completion)
         else:
             point.completion = completion
             self._answer(point)
@@ -138,6 +146,12 @@ class Driver(Language):
             self.delivered -= 1
         return moves
 
+    def _is_of_the_run(self, completion: Completion) -> bool:
+        """Whether it is no answer, but what happens to the run as a whole, and can happen to it now."""
+        if completion.position == CANCEL:
+            return not self.cancelled and self.ending is None
+        return completion.position.startswith(REDECIDE) and completion.payload in self._waiting
+
     def waiting(self) -> list[Ask]:
         """What the workflow waits for now, in the order of asking."""
         return [point.ask for point in self._waiting.values()]
@@ -145,19 +159,6 @@ class Driver(Language):
     def has_asked(self, position: str) -> bool:
         """Whether the workflow has asked for the effect at this position in this life."""
         return position in self._effects
-
-    def unasked(self) -> dict[str, Recorded]:
-        """What the ledger holds and the code has not asked for so far.
-
-        Once all recorded completions are delivered this must be empty, whether or not the run has ended: an ask is
-        recorded no later than the completion after it is delivered, so what is left was asked for by other code, and
-        the run is to be held (`history_mismatch` gives the error) before any of its moves is acted on.
-        """
-        return dict(self._unasked)
-
-    def history_mismatch(self) -> FencepostError | None:
-        """The error to hold the run with if `unasked` is not empty."""
-        return refusal.forgotten(self._unasked, self._ids()) if self._unasked else None
 
     def fault(self, error: FencepostError) -> None:
         """Report that the workflow's code does what it must not do; this or the next advance ends as `Held`.
@@ -286,10 +287,10 @@ class Driver(Language):
             if met is not None:
                 self._ask_again(branch, ask, met)
                 return
-        if self._unasked:
-            recorded = self._unasked.pop(position, None)
-            if recorded is not None and not recorded.agrees_with(ask):
-                self._hold(refusal.changed(ask, recorded, self._ids(position, branch)))
+        if self._unasked or self._set_aside:
+            error = self._other_than_recorded(ask, branch)
+            if error is not None:
+                self._hold(error)
                 return
         point = Point(ask, pending.decode, branch)
         if ask.kind == "effect":
@@ -352,6 +353,24 @@ class Driver(Language):
         branch.at = group
         for child in reversed(group.branches):
             self._resume(child)
+
+    # -- deciding anew ----------------------------------------------------------------------------------------------
+
+    def _decide_anew(self, completion: Completion) -> None:
+        """Go on under the path of a new decision, and ask there for what is waited for and is no effect."""
+        assert self._root is not None, "a driver is started before anything is delivered"
+        before, self._path = self._path, version_path(completion.position)
+        self._root.move(before, self._path)
+        waiting, self._waiting = self._waiting, {}
+        for position, point in waiting.items():
+            if point.ask.kind != "effect":
+                point.ask = moved(point.ask, self._path + position.removeprefix(before), self._now)
+                error = self._other_than_recorded(point.ask, None)
+                if error is not None:
+                    self._hold(error)
+                    return
+                self._moves[point.ask.position] = point.ask
+            self._waiting[point.ask.position] = point
 
     # -- cancelling -------------------------------------------------------------------------------------------------
 
@@ -421,14 +440,6 @@ class Driver(Language):
     def _hold(self, error: FencepostError) -> None:
         self.ending = Held(error)
         self._ready.clear()
-
-    def _ids(self, position: str = "", branch: Branch | None = None) -> dict[str, str]:
-        ids = {"run": self.run_id}
-        if position:
-            ids["step"] = position
-        if branch is not None and (where := refusal.where(branch.driven)):
-            ids["at"] = where
-        return ids
 
 
 def _compensates(branch: Branch) -> bool:

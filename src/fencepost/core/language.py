@@ -26,6 +26,7 @@ from fencepost.core.pending import (
     PendingWait,
 )
 from fencepost.core.position import patch_position
+from fencepost.core.recollection import Recollection
 
 R = TypeVar("R")
 
@@ -33,7 +34,7 @@ REFUSALS_MAX = 100
 """How often workflow code may ask again after being told that it has ended or is cancelled."""
 
 
-class Language:
+class Language(Recollection):
     """What the code of one run can say.
 
     Once the run has left memory nothing of it works any more: what asks raises `Evicted` where it is awaited (a gather
@@ -41,9 +42,10 @@ class Language:
     """
 
     def __init__(
-        self, run_id: str, started_at: int, *, turn: int, history_length: int, recorded: Mapping[str, Recorded]
-    ) -> None:
-        self.run_id = run_id
+        self, run_id: str, started_at: int, *, turn: int, history_length: int, recorded: Mapping[str, Recorded],
+        set_aside: Mapping[str, Recorded],
+    ) -> None:  # fmt: skip
+        super().__init__(run_id, recorded, set_aside)
         self.turn = turn
         """How often the run has continued as a new one."""
         self.delivered = 0
@@ -57,7 +59,6 @@ class Language:
         # No two turns share a draw.
         self._draws_from = f"{run_id}#{turn}" if turn else run_id
         self._history_length = history_length
-        self._unasked = dict(recorded)
         self._patches: dict[str, bool] = {}  # each that was asked for, and whether the run goes its way
         self._moves: dict[str, Move] = {}  # of this advance; at most one per position
         self._spoken_after_close = 0
@@ -114,7 +115,7 @@ class Language:
         if known is not None:
             return known
         position = patch_position(patch)
-        was_recorded = self._unasked.pop(position, None) is not None
+        was_recorded = (self._unasked.pop(position, None) or self._set_aside.pop(position, None)) is not None
         is_live = not was_recorded and not self.is_replaying
         if is_live:
             self._moves[position] = Patch(position, patch)

@@ -77,6 +77,7 @@ VERBS: Mapping[str, Verb] = {
     "cancel": Verb(Role.OPERATOR, "stops what has not begun; the run's owner carries it out"),
     "compensate": Verb(Role.OPERATOR, "has a run's effects compensated", takes=True),
     "forward": Verb(Role.OPERATOR, "has what failed done the other way that its effect declares", takes=True),
+    "redecide": Verb(Role.OPERATOR, "has a model's decision made anew", takes=True, overrides=True),
     "terminate": Verb(Role.OPERATOR, "ends a run at once", takes=True),
     "reopen": Verb(Role.OPERATOR, "lets a run that has ended go on", takes=True),
     "migrate": Verb(Role.ADMIN, "pins a run to another version of its workflow", takes=True),
@@ -104,7 +105,8 @@ OVERRIDE = "override"
 TERMINATE_UNKNOWN = "terminate an unknown"
 
 CASES: Mapping[str, str] = {
-    OVERRIDE: "a person's early \"did not happen\", which loses the effect's guarantee",
+    OVERRIDE: "a person's early \"did not happen\", which loses the effect's guarantee, or a new decision over effects "
+    "that stand",
     TERMINATE_UNKNOWN: "terminate, while an effect of the run is unknown",
     **{verb: f"every {verb}" for verb, found in VERBS.items() if found.compares is Compares.RUN_VERSION},
 }

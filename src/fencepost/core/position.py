@@ -7,6 +7,7 @@
     numbered things   path, kind:n            /sleep:1    /race:2.1/compensate:1
     a patch           /patch:id               /patch:charge-in-cents
     a chosen way      forward:name[item]      forward:charge[line-7]
+    a new decision    redecide:n              redecide:1
     the run's cancel  cancel
 
 A path is `/` for the workflow itself, and one more `gather:n.i/` or `race:n.i/` for each branch that it is inside of:
@@ -15,6 +16,9 @@ occurrence of that name in its branch; the first has none. An effect has no path
 one effect.
 
 A patch is one thing in the whole run, whichever branch asks first.
+
+Once a decision was made anew, a path begins with `/redecide:n/` in place of `/`: what is asked for from then on stands
+beside what was, and effects and patches stay where they are.
 
 Two different things never share a position. In a name `%`, `/`, `[`, `#` and `:` are percent-escaped, so that only what
 is numbered, or what no code has asked for, has a `:`, only a path a `/`, and the first `[` begins the item, which is
@@ -40,6 +44,9 @@ FORWARD, INSTEAD = "forward ", "instead of "
 
 No step of a user's has such a name.
 """
+
+REDECIDE = "redecide:"
+"""How positions begin at which a person has had a model's decision made anew."""
 
 _OF_TURN = re.compile(r"turn \d+ ")
 _SPECIAL = re.compile(r"[%/\[#:]")
@@ -74,6 +81,11 @@ def numbered_position(path: str, kind: str, number: int) -> str:
 def patch_position(patch: str) -> str:
     """The position of a patch; no numbered thing is of that kind."""
     return f"{ROOT}patch:{escaped(patch)}"
+
+
+def version_path(position: str) -> str:
+    """The path of the workflow itself from a new decision on, which stands at `position`."""
+    return f"{ROOT}{position}/"
 
 
 def plain(name: str) -> str:

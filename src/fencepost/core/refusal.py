@@ -46,6 +46,15 @@ def changed(ask: Ask, recorded: Recorded, ids: Ids) -> HistoryMismatch:
     return HistoryMismatch(what, hint=PIN, ids=ids)
 
 
+def decided_otherwise(ask: Ask, ids: Ids) -> RepeatedEffect:
+    """A new decision asks for an effect that an earlier one has led to, with another request under the same key."""
+    return RepeatedEffect(
+        f"after the new decision the code asks for {ask.name!r} with another request than it was intended with before",
+        hint="one operation is one request under one key: decide anew once more, or start another run instead",
+        ids=ids,
+    )
+
+
 def forgotten(unasked: Mapping[str, Recorded], ids: Ids) -> HistoryMismatch:
     """Steps are recorded for which the code does not ask."""
     first = ", ".join(sorted(unasked)[:5])

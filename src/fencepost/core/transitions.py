@@ -347,7 +347,8 @@ RUN = Table(
         },
         _R.CANCELLED: {_RE.COMPENSATE: _R.COMPENSATING, _RE.REOPEN: _R.READY},
         _R.TERMINATED: {_RE.COMPENSATE: _R.COMPENSATING, _RE.REOPEN: _R.READY},
-        _R.COMPENSATED: {},
+        # Only with a new decision under which nothing stands that it does not know of: see `runtime.redeciding`.
+        _R.COMPENSATED: {_RE.REOPEN: _R.READY},
         _R.PARTLY_COMPENSATED: {_RE.COMPENSATE: _R.COMPENSATING},
         _R.COMPENSATION_FAILED: {_RE.COMPENSATE: _R.COMPENSATING},
         _R.CONTINUED: {},

@@ -6,15 +6,18 @@ A verb that is offered is not refused, unless the run has moved in between. What
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from fencepost.core.approval import digest_waited_for
+from fencepost.core.compensation import UNSETTLED
+from fencepost.core.decisions import decisions, stands_on, was_undone_below
 from fencepost.core.errors import HistoryMismatch
 from fencepost.core.position import CHOSEN, plain
 from fencepost.core.records import History, Operation, Run, Step
-from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState, StepState
+from fencepost.core.states import COMPENSATED, FINAL_RUN_STATES, OperationState, RunState, StepState
 from fencepost.core.transitions import RUN, RunEvent
 from fencepost.runtime.blame import done_otherwise, is_blamed
+from fencepost.runtime.replay import compensated
 
 
 def lacks_result(operation: Operation) -> bool:
@@ -48,8 +51,8 @@ def may_be_reconciled(history: History) -> bool:
 
 
 def _reopen(history: History) -> bool:
-    disputed = any(one.conflict for one in history.operations)
-    return RUN.allows(history.run.state, RunEvent.REOPEN) and not disputed and history.rival is None
+    goes = RUN.allows(history.run.state, RunEvent.REOPEN) and history.run.state not in COMPENSATED
+    return goes and history.rival is None and not any(one.conflict for one in history.operations)
 
 
 def _resume(history: History) -> bool:
@@ -94,6 +97,54 @@ def no_other_way(operation: Operation, steps: Iterable[Step]) -> str | None:
         if step.kind == "forward" and step.position == f"{CHOSEN}{operation.position}":
             return f"another way was chosen for {operation.position} already"
     return None
+
+
+def _redecide(history: History) -> bool:
+    return no_new_decision(history) is None and any(
+        no_new_decision_of(history, one) is None for one in decisions(history)
+    )
+
+
+def no_new_decision(history: History) -> str | None:
+    """Why no decision of the run may be made anew now; None: one may, if nothing stands on it."""
+    run = history.run
+    if run.state not in MAY_DECIDE_ANEW:
+        return f"redecide does not apply to a run that is {run.state}"
+    if run.cancel is not None:
+        return "the run was cancelled, and asks its model nothing more"
+    if run.parent_step is not None and run.ended_at is not None:
+        return "its parent has its answer"
+    if history.rival is not None:
+        return f"run {history.rival}, stands for the same in queue {run.queue}"
+    for one in history.operations:
+        if one.conflict or one.state in UNSETTLED:
+            return f"{one.position} contradicts itself" if one.conflict else f"{one.position} is {one.state}"
+        if one.compensates is not None and one.state is not OperationState.SUCCEEDED:
+            return f"{one.compensates} was to be compensated, and that is {one.state}"
+    for step in history.steps:
+        if step.state is StepState.OPEN and step.kind in ("child", "compensate"):
+            return f"{step.position} is not over"
+    report = compensated(history)
+    return None if report is None or report.complete else f"its compensation is incomplete: {report.summary()}"
+
+
+MAY_DECIDE_ANEW: Mapping[RunState, RunEvent] = {
+    RunState.WAITING: RunEvent.RELEASE,
+    RunState.HELD: RunEvent.RESUME,
+    RunState.FAILED: RunEvent.RESUME,
+    RunState.SUCCEEDED: RunEvent.REOPEN,
+    RunState.COMPENSATED: RunEvent.REOPEN,
+}
+"""The states in which nobody is at work on a run and nothing else is under way, and how it goes on from there."""
+
+
+def no_new_decision_of(history: History, decision: Step) -> str | None:
+    """Why this decision may not be made anew as things stand; None: it may."""
+    undone = was_undone_below(history, decision)
+    if undone:
+        return f"{', '.join(undone)}, on which {decision.position} was decided, was compensated since"
+    standing = stands_on(history, decision)
+    return f"{', '.join(standing)} came after {decision.position} and stands" if standing else None
 
 
 def _signal(history: History) -> bool:
@@ -153,6 +204,7 @@ VERBS: dict[str, Callable[[History], bool]] = {
     "resume": _resume,
     "retry": _retry,
     "forward": _forward,
+    "redecide": _redecide,
     "approve": _approve,
     "signal": _signal,
     "cancel": _cancel,

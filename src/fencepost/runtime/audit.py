@@ -14,12 +14,13 @@ NOBODY = "a sender without a name"
 
 
 def summary(
-    run: Run, operation: Operation | None = None, *, override: bool = False, seconded: Proposal | None = None
-) -> str:
+    run: Run, operation: Operation | None = None, *, override: bool = False, seconded: Proposal | None = None,
+    anew: str | None = None,
+) -> str:  # fmt: skip
     """What an audit row says of the state before or after: the run's and, where one is meant, the operation's.
 
     `override`: the law was set aside by name, and what the contract guarantees no longer holds. `seconded`: what
-    another person had proposed, and this one has confirmed.
+    another person had proposed, and this one has confirmed. `anew`: where a decision stands that is made anew.
     """
     said: dict[str, object] = {"run": run.state.value, "generation": run.generation, "pinned": run.workflow_version}
     if operation is not None:
@@ -28,6 +29,8 @@ def summary(
         said["reference"] = operation.reference
         if operation.conflict:
             said["conflict"] = True
+    if anew is not None:
+        said["decided at"] = anew
     if override:
         said["guarantee"] = "lost by override"
     if seconded is not None:

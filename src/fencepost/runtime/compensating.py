@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.core.asks import CompensateAsk, Raised
 from fencepost.core.compensation import AttachedChild, foundations, order, to_settle_first
+from fencepost.core.decisions import KIND
 from fencepost.core.errors import CompensationIncomplete, HistoryMismatch
 from fencepost.core.records import History, Run, Step
 from fencepost.core.recovery import HoldReason
@@ -54,7 +55,7 @@ async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
     execution.blocked.goes_back = False
     now = execution.host.store.now()
     text = report.as_text()
-    is_answer = not execution.by_person and ask.position != ON_FAILURE
+    is_answer = not execution.by_person and not ask.position.startswith(ON_FAILURE)
     execution.positions.finish(ask.position, text, execution.delivered + 1 if is_answer else None, now)
     return Concluded(execution.positions.flush(), [], now, text)
 
@@ -69,7 +70,7 @@ async def compensate_as_declared(execution: Execution) -> None:
     if execution.by_person or execution.is_over():
         return
     if _has_begun(execution) and (execution.workflow.on_failure != "compensate" or not isinstance(ending, Raised)):
-        execution.stop(_goes_on(execution), at=ON_FAILURE)
+        execution.stop(_goes_on(execution), at=_on_failure(execution))
         return
     if (
         execution.workflow.on_failure != "compensate"
@@ -80,11 +81,18 @@ async def compensate_as_declared(execution: Execution) -> None:
     ):
         return
     reason = f"its code raised: {failure_text(ending.error)}"
-    execution.note(ON_FAILURE, await compensate(execution, CompensateAsk(ON_FAILURE, reason)))
+    position = _on_failure(execution)
+    execution.note(position, await compensate(execution, CompensateAsk(position, reason)))
+
+
+def _on_failure(execution: Execution) -> str:
+    """The position of the compensation that is declared; a decision that is made anew has one of its own."""
+    number = sum(step.kind == KIND for step in execution.history.steps)
+    return f"{ON_FAILURE}#{number + 1}" if number else ON_FAILURE
 
 
 def _has_begun(execution: Execution) -> bool:
-    step = execution.positions.steps.get(ON_FAILURE)
+    step = execution.positions.steps.get(_on_failure(execution))
     return step is not None and step.state is StepState.OPEN
 
 

@@ -43,11 +43,16 @@ class Desk(Asked, Protocol):
 
 @dataclass(slots=True)
 class Deed:
-    """What a verb changes: moves and observations, decided over the history it found; `also`: rows on other runs."""
+    """What a verb changes: moves and observations, decided over the history it found; `also`: rows on other runs.
+
+    `step` is the position that it is about, where that is no operation's, and `anew` where it stands from now on.
+    """
 
     moves: list[Move]
     observations: list[Observe] = field(default_factory=list)
     also: list[Audit] = field(default_factory=list)
+    step: str | None = None
+    anew: str | None = None
 
 
 class _TakesTwo(Exception):
@@ -99,8 +104,8 @@ def perform(
         if two:  # it applies, so that somebody may well be asked to confirm it
             raise _TakesTwo(two, history)
         after_run = after_moves(history.run, done.moves)
-        after = audit.summary(after_run, target, override=override, seconded=seconded)
-        step, item = operation or (None, None)
+        after = audit.summary(after_run, target, override=override, seconded=seconded, anew=done.anew)
+        step, item = operation or (done.step, None)
         written = audit.row(
             history, verb=verb, by=by, reason=reason, now=now, before=before, after=after, step=step, item=item
         )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fencepost.core.errors import ErrorRecord, HistoryMismatch, Misuse, Permanent
+from fencepost.core.decisions import Versions, compensated
+from fencepost.core.errors import ErrorRecord, HistoryMismatch, Misuse, Permanent, RepeatedEffect
 from fencepost.core.identity import KEY_SCHEME, operation_key
 from fencepost.core.position import FORWARD, effect_position, plain
 from fencepost.core.records import Operation, Run
@@ -99,8 +100,15 @@ def known_entry(execution: Execution, bound: Bound[Any], operation: Operation) -
     Raises:
         HistoryMismatch: it was taken back under another version of its contract, which its key is made from, or begun
             with an approval that the code does not pass any more.
+        RepeatedEffect: a new decision asks for it again after it was compensated: what is recorded does not stand.
     """
     effect = bound.effect
+    if operation.state is OperationState.SUCCEEDED and _was_undone(execution, operation):
+        raise RepeatedEffect(
+            f"after the new decision the code asks for {operation.position} again, which was compensated",
+            hint="its key has been used; what is wanted anew is another item, or a run of its own under another id",
+            ids={"run": execution.history.run.id, "step": operation.position},
+        )
     bound.args, bound.kwargs = effect.arguments.decode(operation.request)
     require_same_terms(operation, needs_approval=bound.needs_approval)
     entry = (ApprovedEntry if bound.needs_approval else Entry)(operation, effect.contract, execution.owner)
@@ -114,6 +122,13 @@ def known_entry(execution: Execution, bound: Bound[Any], operation: Operation) -
             )
         execution.moves.append(entry.ask_again(execution.host.now()))
     return entry
+
+
+def _was_undone(execution: Execution, operation: Operation) -> bool:
+    """Whether the run was decided anew, and this effect of an earlier version was compensated."""
+    if not Versions(execution.history.steps):
+        return False
+    return operation.position in compensated(execution.operations.values())
 
 
 def supposed_lost(execution: Execution, entry: Entry, *, new: bool) -> bool:

@@ -186,6 +186,28 @@ class Operators(ABC):
         """
         return await self._verb(verbs.forward, run_id, step=step, item=item, by=by, reason=reason, version=version)
 
+    async def redecide(
+        self, run_id: str, step: str | None = None, *, by: str, reason: str, override: bool = False,
+        version: int | None = None,
+    ) -> Run:  # fmt: skip
+        """Have a decision of a run's model made anew, where the stored one was wrong; see `cancel`.
+
+        The old answers stay as they are. The model is asked again at a position of its own, and the workflow goes on
+        from there; effects keep their positions and keys, so that nothing is sent twice.
+
+        Args:
+            run_id: of the run, which nobody is at work on: it waits, is held, has failed or has succeeded.
+            step: the decision's position, as `fencepost show` has it, or its step's name; may be left out where the
+                run has only one.
+            by: who asks for it.
+            reason: what was wrong with the decision.
+            override: also where effects that came after it stand; those stay, and are the person's to make good.
+            version: the row version that the person saw.
+        """
+        return await self._verb(
+            verbs.redecide, run_id, step=step, by=by, reason=reason, override=override, version=version
+        )
+
     async def migrate(self, run_id: str, *, to: int, by: str, reason: str, version: int | None = None) -> Run:
         """Pin a run to another version of its workflow, if that code tells the same story so far; see `cancel`."""
         return await self._verb(migrating.migrate, run_id, to=to, by=by, reason=reason, version=version)

@@ -20,6 +20,7 @@ ON_RUNS: Mapping[str, Callable[..., Run]] = {
     "cancel": verbs.cancel,
     "compensate": verbs.compensate,
     "forward": verbs.forward,
+    "redecide": verbs.redecide,
     "terminate": verbs.terminate,
     "reopen": verbs.reopen,
     "migrate": migrating.migrate,

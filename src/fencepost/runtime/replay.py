@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.asks import CompensateAsk, Completion, Recorded
 from fencepost.core.compensation import OPERATOR
+from fencepost.core.decisions import KIND, Versions
 from fencepost.core.driver import Driver
 from fencepost.core.errors import ErrorRecord
 from fencepost.core.position import CHOSEN, INSTEAD, effect_position
@@ -32,6 +33,7 @@ def driver_of(workflow: Workflow[..., Any], history: History, history_length: in
         started_at=run.created_at,
         facade=lambda driver: Run(driver, run.principal),
         recorded=recorded(history),
+        set_aside=set_aside(history),
         history_length=history_length,
         turn=run.turn,
     )
@@ -50,18 +52,43 @@ _NOT_ASKED_FOR = (OPERATORS, AUTHORISE, ON_FAILURE, CHOSEN)
 
 
 def recorded(history: History) -> dict[str, Recorded]:
-    """What the ledger holds at each position that the workflow's code asked for."""
-    found = {}
+    """What the ledger holds at each position that the workflow's code asked for, as its model decides now."""
+    found, versions = {}, Versions(history.steps)
     for step in history.steps:
-        if step.kind not in ("cancel", "progress") and not step.position.startswith(_NOT_ASKED_FOR):
-            found[step.position] = Recorded(step.kind, step.name, step.fingerprint, step.version, _is_final(step))
-    for operation in history.operations:
-        if operation.compensates is None and not operation.step.startswith(INSTEAD):
-            final = operation.state in FINAL_OPERATION_STATES
-            found[operation.position] = Recorded(
-                "effect", operation.step, operation.fingerprint, operation.contract_version, final
-            )
+        if _is_asked_for(step) and versions.has_asked(step):
+            found[step.position] = _of_step(step)
+    for operation in _effects(history):
+        if versions.has_intended(operation):
+            found[operation.position] = _of_effect(operation)
     return found
+
+
+def set_aside(history: History) -> dict[str, Recorded]:
+    """What the ledger holds of decisions that were made anew since, where the code may ask for the same again."""
+    versions = Versions(history.steps)
+    if not versions:
+        return {}
+    found = {one.position: _of_effect(one) for one in _effects(history) if not versions.has_intended(one)}
+    patches = (step for step in history.steps if step.kind == "patch" and not versions.has_asked(step))
+    return found | {step.position: _of_step(step) for step in patches}
+
+
+def _is_asked_for(step: Step) -> bool:
+    return step.kind not in ("cancel", "progress", KIND) and not step.position.startswith(_NOT_ASKED_FOR)
+
+
+def _of_step(step: Step) -> Recorded:
+    return Recorded(step.kind, step.name, step.fingerprint, step.version, _is_final(step))
+
+
+def _effects(history: History) -> list[Operation]:
+    """The effects that the workflow's code asked for."""
+    return [one for one in history.operations if one.compensates is None and not one.step.startswith(INSTEAD)]
+
+
+def _of_effect(operation: Operation) -> Recorded:
+    final = operation.state in FINAL_OPERATION_STATES
+    return Recorded("effect", operation.step, operation.fingerprint, operation.contract_version, final)
 
 
 def _is_final(step: Step) -> bool:
@@ -70,14 +97,15 @@ def _is_final(step: Step) -> bool:
 
 
 def completions(history: History) -> list[Completion]:
-    """What was delivered to the workflow, in the order of delivery."""
+    """What was delivered to the workflow and counts, in the order of delivery."""
     found: list[tuple[int, Completion]] = []
+    versions = Versions(history.steps)
     for step in history.steps:
-        if step.delivered:
+        if step.delivered and versions.counts(step.delivered):
             at = step.closed_at if step.closed_at is not None else step.opened_at
             found.append((step.delivered, Completion(step.position, step.result, _error(step.error), at)))
     for operation in history.operations:
-        if operation.delivered:
+        if operation.delivered and versions.counts(operation.delivered):
             payload = operation.result if operation.state is OperationState.SUCCEEDED else None
             error = None if payload is not None else _error(operation.error)
             at = operation.delivered_at or operation.changed_at
@@ -114,15 +142,21 @@ def is_going_back(history: History) -> bool:
 
 
 def taken_back(history: History) -> int:
-    """How many places in the order of deliveries a resume has left empty before the last one that is filled."""
+    """How many places in the order of deliveries, before the last one that is filled, are empty or count no more."""
     places = [step.delivered for step in history.steps if step.delivered]
     places += [operation.delivered for operation in history.operations if operation.delivered]
-    return max(places, default=0) - len(places)
+    versions = Versions(history.steps)
+    return max(places, default=0) - sum(map(versions.counts, places))
 
 
 def compensated(history: History) -> CompensationReport | None:
     """The report of the compensation that the workflow has received, in whichever life: it names the run's end."""
-    received = [step for step in history.steps if step.kind == "compensate" and step.delivered and step.result]
+    versions = Versions(history.steps)
+    received = [
+        step
+        for step in history.steps
+        if step.kind == "compensate" and step.delivered and step.result and versions.counts(step.delivered)
+    ]
     last = max(received, key=lambda step: step.delivered or 0, default=None)
     return None if last is None else CompensationReport.from_text(last.result or "")
 

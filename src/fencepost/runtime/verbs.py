@@ -3,8 +3,8 @@
 A verb reads the run under the write lock, checks the law and the row version the person saw, changes it and writes one
 audit row, all at once. A verb that does not apply raises `VerbRefused`, changes nothing, and leaves a row too, as does
 one that was called wrongly; so does the second click. Screens and the command line call these functions and no others.
-Two are long enough for a file of their own: `going_back` has `compensate`, `forward` has itself. How one is carried out
-is `deeds`; the states are in `core.transitions`.
+Three are long enough for a file of their own: `going_back` has `compensate`, `redeciding` has `redecide`, `forward` has
+itself. How one is carried out is `deeds`; the states are in `core.transitions`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from fencepost.runtime.deeds import Deed, Desk, after_moves, effect_of, entry_of
 from fencepost.runtime.forward import forward
 from fencepost.runtime.going_back import compensate
 from fencepost.runtime.moves import ask_to_cancel, disown, does_not_apply, go_on, move_run, require_no_rival
+from fencepost.runtime.redeciding import redecide
 from fencepost.runtime.replay import chosen
 from fencepost.store.moves import Move, MoveRun, MoveStep, Observe
 
@@ -48,6 +49,7 @@ __all__ = [
     "compensate",
     "forward",
     "reconcile",
+    "redecide",
     "reopen",
     "resume",
     "retry",

@@ -40,7 +40,8 @@ CLEAR: dict[str, frozenset[str]] = {
     "run.cancel": frozenset({"who", "at"}),
     "step.detail": frozenset({
         "many", "within", "valid_for", "authorise", "child", "detached", "attempts", "failures", "format_failures",
-        "spent", "budget_from", "by", "at", "heartbeat", "until", "job",
+        "spent", "budget_from", "by", "at", "heartbeat", "until", "job", "from", "override",
+        "effects",
     }),
     "step.error": frozenset({"class"}),
     "operation.policy": frozenset({"verdict"}),

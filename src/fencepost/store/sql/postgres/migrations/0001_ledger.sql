@@ -271,7 +271,8 @@ CREATE TABLE fencepost.step (
     position text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL CHECK (
         kind IN (
-            'model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'forward', 'cancel', 'patch', 'progress'
+            'model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'forward', 'redecide', 'cancel', 'patch',
+            'progress'
         )
     ),
     name text COLLATE "C" NOT NULL,

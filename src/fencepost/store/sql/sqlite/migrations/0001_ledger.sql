@@ -241,7 +241,8 @@ CREATE TABLE step (
     position TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (
         kind IN (
-            'model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'forward', 'cancel', 'patch', 'progress'
+            'model', 'read', 'compute', 'wait', 'sleep', 'child', 'compensate', 'forward', 'redecide', 'cancel', 'patch',
+            'progress'
         )
     ),
     name TEXT NOT NULL,
