@@ -126,11 +126,11 @@ async def test_an_owner_that_was_taken_over_commits_nothing_and_its_heir_books_o
         taken_over = asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def late(work):
+        def late(run, work, **options):
             # Dispatched, and paused before its transaction begins.
             expire(stale)
             asyncio.run_coroutine_threadsafe(taken_over.wait(), loop).result()
-            return transact(work)
+            return transact(run, work, **options)
 
         monkeypatch.setattr(stale.store, "transact", late)
         await stale.start(pay, "a", id="r")
@@ -148,8 +148,8 @@ async def test_a_run_that_stopped_between_the_commit_and_the_answer_goes_on_with
     async with working(db, pay) as first:
         transact = first.store.transact
 
-        def cut_off(work):
-            committed = transact(work)
+        def cut_off(run, work, **options):
+            committed = transact(run, work, **options)
             expire(first)
             asyncio.run_coroutine_threadsafe(reaches(first, "r", RunState.SUCCEEDED), loop).result()
             return committed

@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from fencepost.core.duration import SECOND
 from fencepost.core.errors import StoreFailed
 from fencepost.core.identity import canonical
 from fencepost.core.states import Outcome
 from fencepost.effects.attempting import Attempting
 from fencepost.effects.call import SyncCall
+from fencepost.effects.deadline import boot_now
 from fencepost.effects.entry import Entry, Proof, Result
 from fencepost.effects.needs import Committed
 
@@ -35,7 +37,7 @@ class Transactions(Protocol):
     def now(self) -> int:
         """The store's clock."""
 
-    def transact(self, work: Callable[[Any], tuple[R, Sequence[Move]]]) -> R:
+    def transact(self, run: int, work: Callable[[Any], tuple[R, Sequence[Move]]], *, patience: float) -> R:
         """Do the work and make its moves in one commit; see `Store.transact`."""
 
 
@@ -57,7 +59,9 @@ def in_transaction(
             return committed, _record(_copy(entry), number, committed)
 
         try:
-            committed = store.transact(work)
+            # Whoever waits for the ledger has its attempt's whole time, and spends no other attempt meanwhile.
+            left = max(0, attempting.deadline - boot_now()) / SECOND
+            committed = store.transact(entry.operation.run, work, patience=left)
         except StoreFailed:
             raise  # whether it is on disk is not known
         except Exception as error:

@@ -342,8 +342,10 @@ class Store(Governing, Protocol):
     def changes(self, told: Callable[[], None]) -> Changes:
         """Listen for what other processes write; `told` may be called at any time, from any thread. See `changes`."""
 
-    def transact(self, work: Callable[[Any], tuple[R, Sequence[Move]]]) -> R:
-        """Let `work` write through the database's own connection, then make its moves; one commit.
+    def transact(self, run: int, work: Callable[[Any], tuple[R, Sequence[Move]]], *, patience: float) -> R:
+        """Let `work` write through the database's own connection, then make its moves, all of `run`; one commit.
+
+        `patience` is for how many seconds it may wait for a connection or the write lock; `StoreBusy` then.
 
         Raises what the work raises, and `NotOwner` when a move is refused; then nothing is changed. Raises
         `StoreFailed` when it is not known whether the commit is on disk.

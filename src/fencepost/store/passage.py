@@ -356,14 +356,15 @@ class Passage(Transit):
         with self.inner.walk() as walk:
             yield cast("Walk", _Walking(self, walk))
 
-    def transact(self, work: Callable[[Any], tuple[R, Sequence[Move]]]) -> R:
+    def transact(self, run: int, work: Callable[[Any], tuple[R, Sequence[Move]]], *, patience: float) -> R:
         """See `Store.transact`."""
+        self._owner(run)  # inside of the transaction, which may keep the only connection, it could not be asked for
 
         def worked(connection: Any) -> tuple[R, Sequence[Move]]:
             value, moves = work(connection)
             return value, self._moves(moves)
 
-        return self.inner.transact(worked)
+        return self.inner.transact(run, worked, patience=patience)
 
 
 def _no_codec(told: Any) -> KeyUnavailable:

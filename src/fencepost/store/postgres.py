@@ -171,8 +171,8 @@ class PostgresStore(LedgerVerbs):
                     raise again.error from again
 
     @contextmanager
-    def _writing(self, *points: str) -> Iterator[Work]:
-        connection = self._commits.lend(self.patience.seconds)
+    def _writing(self, *points: str, patience: float | None = None) -> Iterator[Work]:
+        connection = self._commits.lend(self.patience.seconds if patience is None else patience)
         opening = [*self._begin, self._commits.mark(connection)]
         work = _PostgresWork(self, connection, opening)
         try:
@@ -223,10 +223,10 @@ class PostgresStore(LedgerVerbs):
         assert isinstance(work, _PostgresWork), "what `_writing` gives"
         return work.connection.lent()
 
-    def transact(self, body: Body[Result]) -> Result:
+    def transact(self, run: int, body: Body[Result], *, patience: float) -> Result:
         """See `Store.transact`. Once: what passes by itself is told, and the body is not run again here."""
         try:
-            return super().transact(body)
+            return super().transact(run, body, patience=patience)
         except Again as again:
             raise again.error from again
 

@@ -128,12 +128,13 @@ class SqliteStore(LedgerVerbs):
     # -- transactions ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _writing(self, *points: str) -> Iterator[Work]:
+    def _writing(self, *points: str, patience: float | None = None) -> Iterator[Work]:
         """One write transaction under the write lock."""
         work = Work(self._connection, self.queries, self.probe)
-        self._take_turn(self.patience)
+        waits = self.patience if patience is None else Patience(patience)
+        self._take_turn(waits)
         try:
-            begin(self._connection, self.patience)
+            begin(self._connection, waits)
             work.passing(points)
             yield work
         except SqliteError as error:

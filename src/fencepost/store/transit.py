@@ -82,6 +82,9 @@ class Transit:
     def _moves(self, moves: Sequence[Move]) -> list[Move]:
         stored: list[Move] = []
         for move in moves:
+            if type(move) not in FIELDS:
+                stored.append(move)
+                continue
             namespace, run_id = self._owner(move.run)
             pieces: list[Piece] = []
             written = self._stored(move, (namespace, owner_of(move, run_id)), pieces)

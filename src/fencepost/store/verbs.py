@@ -83,7 +83,7 @@ class Verbs(ABC):
         """A connection to read from, statement by statement, all of them from one moment."""
 
     @abstractmethod
-    def _writing(self, *points: str) -> AbstractContextManager[Work]:
+    def _writing(self, *points: str, patience: float | None = None) -> AbstractContextManager[Work]:
         """One write transaction, committed on the way out; it passes these fault points from the start."""
 
     @abstractmethod
@@ -365,14 +365,14 @@ class Verbs(ABC):
             issued = work.execute("issue_token", run=run, generation=generation, resource=resource)
             return int(issued[0][0]) if issued else None
 
-    def transact(self, body: Body[Result]) -> Result:
+    def transact(self, run: int, body: Body[Result], *, patience: float) -> Result:
         """See `Store.transact`. Not `whole`: whether the body, which is the user's, runs again is decided elsewhere."""
-        with self._writing() as work:
+        with self._writing(patience=patience) as work:
             with self._lent(work) as connection:
                 value, moves = body(connection)
             work.passing(faultpoints.of_moves(moves) if self.probe else [])
-            for run in {move.run for move in moves}:
-                work.lock("lock_run", run=run)
+            assert {move.run for move in moves} <= {run}, "an atomic effect leads one run on"
+            work.lock("lock_run", run=run)
             _refuse(self._write(work, moves))
             work.announce()
             return value
