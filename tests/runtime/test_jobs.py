@@ -1,5 +1,6 @@
 """Jobs of outside systems: a token that only they hold, reports around the wait, a silence that is asked about."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -21,13 +22,14 @@ from fencepost import (
 from fencepost.core.contract import Retry
 from fencepost.core.records import CALLBACK
 from fencepost.core.recovery import HoldReason
-from fencepost.core.states import RunState, SignalState
+from fencepost.core.states import OperationState, Outcome, RunState, SignalState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect, read
 from fencepost.effects.promises import KeyHeader
+from fencepost.runtime.late import Report, take_in
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
-from tests.runtime.stage import QUICK, Clock, Gate, hold, once, played, reaches, target, until, working
+from tests.runtime.stage import QUICK, Clock, Gate, hold, once, operation, played, reaches, target, until, working
 
 SECRET = "a secret of at least thirty-two bytes, for tests"
 MINUTE = 60_000_000
@@ -40,6 +42,7 @@ class Farm:
         self.tokens: list[str] = []
         self.answers: list[Any] = []
         self.asked = 0
+        self.gate: Gate | None = None
         self.reporting: Any = None
         """What an attempt does with its token before its request leaves."""
 
@@ -49,7 +52,7 @@ farm = Farm()
 
 @pytest.fixture(autouse=True)
 def forgetful():
-    farm.tokens, farm.answers, farm.asked, farm.reporting = [], [], 0, None
+    farm.tokens, farm.answers, farm.asked, farm.reporting, farm.gate = [], [], 0, None, None
 
 
 @effect(send_key=KeyHeader("Idempotency-Key", window="1h"), retry=Retry(attempts=5, within="15m", first_delay="1ms"))
@@ -417,6 +420,8 @@ async def side_by_side(run: Run, name: str) -> str:
 async def find_job(call: Call, name: str) -> Found[str] | Absent:
     """A look-up that lags behind: it finds nothing."""
     target.looked += 1
+    if farm.gate is not None:
+        await farm.gate.wait()
     return Absent()
 
 
@@ -445,11 +450,12 @@ def test_a_job_that_reports_is_not_believed_absent_and_not_begun_again(db, when)
             async def report(token: str) -> None:
                 await app.callback(token, "a film")
 
-            farm.reporting = report if when == "in flight" else None
+            farm.reporting, farm.gate = (report, None) if when == "in flight" else (None, Gate())
             await app.start(begun, "video", id="r")
-            if when == "unknown":
-                await until(lambda: farm.tokens, "the token")
+            if farm.gate is not None:
+                await farm.gate.reached.wait()  # by a look-up: nothing is proved before the report is there
                 await app.callback(farm.tokens[0], "a film")
+                farm.gate.opened.set()
             await reaches(app, "r", RunState.HELD)
             assert (await hold(app, "r"))["reason"] == HoldReason.CANNOT_TELL
             with pytest.raises(VerbRefused, match="may still land"):
@@ -459,6 +465,26 @@ def test_a_job_that_reports_is_not_believed_absent_and_not_begun_again(db, when)
         assert target.requests == target.objects == ["video"]
 
     play()
+
+
+@played
+async def test_a_look_up_that_was_overtaken_by_a_report_is_no_proof(db):
+    target.plan("video", "lose")
+    async with with_secret(db, begun) as app:
+        farm.gate = Gate()
+        await app.start(begun, "video", id="r")
+        await farm.gate.reached.wait()
+        await app.callback(farm.tokens[0], "a film")
+        farm.gate.opened.set()
+        await reaches(app, "r", RunState.HELD)
+        run = (await app.show("r")).run
+        absent = Report(run.no, "begin", 1, Outcome.NOT_APPLIED, Absent().evidence(), run.generation)
+        await asyncio.to_thread(take_in, app.store, absent, begin.contract)
+        assert (await operation(app, "r", "begin")).state is OperationState.UNKNOWN
+        assert (await app.show("r")).run.state is RunState.HELD
+        await app.settle("r", "begin", happened=True, result='"job 7"', by="ann", reason="it reports")
+        assert await (await app.handle("r")).result(within="20s") == "a film"
+    assert target.requests == ["video"]
 
 
 @effect(on_unknown="hold", retry=Retry(attempts=1))

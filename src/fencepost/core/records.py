@@ -213,7 +213,18 @@ class Operation:
     def _is_contradicted_by(self, reply: Observation) -> bool:
         if reply.attempt is None or not 1 <= reply.attempt <= len(self.attempts):
             return False
-        return (reply.says, self.attempts[reply.attempt - 1].outcome) in _OPPOSITES
+        opposed = (reply.says, self.attempts[reply.attempt - 1].outcome) in _OPPOSITES
+        return opposed and not self.refutes(reply.says, reply.evidence)
+
+    def refutes(self, says: str | None, evidence: str) -> bool:
+        """Whether this is a look-up that found nothing of a job on which somebody reports under its own token.
+
+        Its owner believed it before the report was there, and was refused for that; so it proves nothing.
+        """
+        if says != Outcome.NOT_APPLIED or not any(seen.kind == REPORTED for seen in self.observations):
+            return False
+        seen = json.loads(evidence)
+        return isinstance(seen, dict) and seen.get("kind") == LOOK_UP
 
 
 @dataclass(slots=True)

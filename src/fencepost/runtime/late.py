@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fencepost.core.contract import Contract
 from fencepost.core.identity import canonical
@@ -75,14 +75,15 @@ def take_in(store: Store, report: Report, contract: Contract, *, seen: bool = Fa
             return [], [], []
         owner = Owner("", history.run.generation, history.run.state.value)
         entry = Entry(operation, contract, owner)
-        says = None if report.outcome is Outcome.UNRESOLVED else report.outcome.value
+        outcome = Outcome.UNRESOLVED if operation.refutes(report.outcome, report.evidence) else report.outcome
+        says = None if outcome is Outcome.UNRESOLVED else outcome.value
         said = Observation(REPLY, says, report.evidence, now, attempt=report.attempt, current=False)
         observed = [] if seen else [entry.observe(said)._replace(lease=None, generation=report.generation)]
         # The report may stand in the ledger already, so that whoever reads it sees the conflict that is raised here.
         was_in_conflict = operation.conflict = operation.flagged
         # The owner's own attempt: its thread ended before the timeout was written down, or its results were refused.
         own = report.generation == history.run.generation and operation.state is OperationState.DISPATCHED
-        moves = _settle(entry, report, now, own=own)
+        moves = _settle(entry, replace(report, outcome=outcome), now, own=own)
         if moves and _was_the_reason(history, operation):
             moves.append(go_on(history.run, now))
         elif operation.conflict and not was_in_conflict and RUN.allows(history.run.state, RunEvent.HOLD):
