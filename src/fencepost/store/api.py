@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from fencepost.core.bulk import Tick
 from fencepost.core.callback import HandedOut
 from fencepost.core.containment import Containment
 from fencepost.core.epoch import Epoch
@@ -20,6 +21,7 @@ from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.queue import Queue, Standing
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.schedule import Firing, Plan
+from fencepost.store.bulk_port import KeepsBulks
 from fencepost.store.changes import Changes
 from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Row
@@ -153,7 +155,7 @@ Redeclared = Callable[[Plan, Plan], Audit | None]
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
 
 
-class Store(Protocol):
+class Store(KeepsBulks, Protocol):
     """One ledger. Each verb is one transaction; every call may raise `StoreUnavailable`."""
 
     probe: Callable[[str], None] | None
@@ -371,13 +373,15 @@ class Store(Protocol):
         A cancel counts as recorded when the run has a position of kind "cancel".
         """
 
-    def decide(self, run: int, decision: Decision, *, confirms: Closing | None = None) -> History:
+    def decide(
+        self, run: int, decision: Decision, *, confirms: Closing | None = None, ticks: Tick | None = None
+    ) -> History:
         """Load a run under the write lock, let `decision` choose moves, apply them with its audit rows, reload.
 
         What operators' verbs and late evidence use. Moves are made in their own order. The decision may raise; then
         nothing is changed; audit rows that record a refusal are written by `audit`. Raises `IllegalTransition` when a
         move does not fit the history that was handed in. `confirms` closes a proposal in the same commit; raises
-        `VerbRefused` where it is closed already, or over.
+        `VerbRefused` where it is closed already, or over. `ticks` ticks off a run of a job; may raise `NotToBeDone`.
         """
 
     def audit(self, row: Audit) -> Audit:

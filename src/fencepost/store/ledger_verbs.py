@@ -5,6 +5,7 @@ What is left to a store is how a transaction begins and ends on its database, an
 
 from __future__ import annotations
 
+from fencepost.store.bulks import BulkVerbs
 from fencepost.store.containments import ContainmentVerbs
 from fencepost.store.ends import EndVerbs
 from fencepost.store.jobs import JobVerbs
@@ -16,6 +17,14 @@ from fencepost.store.signals import SignalVerbs
 
 
 class LedgerVerbs(
-    SignalVerbs, ScheduleVerbs, QueueVerbs, ContainmentVerbs, JobVerbs, EndVerbs, PeopleVerbs, MeasuringVerbs
+    SignalVerbs,
+    ScheduleVerbs,
+    QueueVerbs,
+    ContainmentVerbs,
+    JobVerbs,
+    EndVerbs,
+    PeopleVerbs,
+    BulkVerbs,
+    MeasuringVerbs,
 ):
     """The verbs that are written once, over named statements."""
