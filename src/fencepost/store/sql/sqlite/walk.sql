@@ -105,6 +105,17 @@ WHERE proposal.state = 'confirmed' AND NOT EXISTS (
 )
 ORDER BY proposal.no LIMIT :limit;
 
+-- name: silent_ticks
+-- Runs of jobs on many that are ticked off as done, while no audit row says that the verb was done to them.
+SELECT bulk.no, bulk.verb, run.id
+FROM bulk_run JOIN bulk ON bulk.no = bulk_run.bulk JOIN run ON run.no = bulk_run.run
+WHERE bulk_run.outcome = 'done' AND NOT EXISTS (
+    SELECT 1 FROM audit
+    WHERE audit.namespace = run.namespace AND audit.run_id = run.id AND audit.verb = bulk.verb
+    AND audit.outcome = 'done'
+)
+ORDER BY bulk.no, bulk_run.place LIMIT :limit;
+
 -- name: leases_half_closed
 -- Leases that are live and over at once, or neither.
 SELECT id, state FROM lease WHERE (state = 'live') <> (closed_at IS NULL) ORDER BY id LIMIT :limit;
