@@ -138,7 +138,7 @@ def test_what_a_person_was_shown_is_done_to_those_runs_alone_and_only_if_they_ar
     assert fencepost(*terminate, "--shown", str(shown)).code == 2
 
 
-def test_ctrl_c_stops_between_two_runs_and_a_second_click_does_the_rest(fencepost, many):
+def test_ctrl_c_stops_between_two_runs_and_what_is_left_is_done_by_a_resume(fencepost, many):
     terminate = ("bulk", "terminate", "--state", "held", "--db", many, *WHY)
     process = subprocess.Popen([*FENCEPOST, *terminate, "--pace", "60s"], stderr=subprocess.PIPE, text=True)
     until(lambda: rows(fencepost, many), "the first run to be done")
@@ -146,8 +146,10 @@ def test_ctrl_c_stops_between_two_runs_and_a_second_click_does_the_rest(fencepos
     _, err = process.communicate(timeout=20)
     assert (process.returncode, "4 of 5 runs are left as they were" in err) == (130, True)
     assert rows(fencepost, many) == [("unknown-4", "terminate", "done")]
-    assert fencepost(*terminate).code == 0
+    assert "fencepost bulks resume 1" in err
+    assert fencepost("bulks", "resume", "1", "--db", many, *WHY).code == 0
     assert len(rows(fencepost, many)) == 5
+    assert rows(fencepost, many)[0] == ("unknown-0", "terminate", "done")
 
 
 def test_a_bulk_from_code_stops_between_two_runs_when_it_is_cancelled(many):

@@ -24,6 +24,7 @@ from fencepost.effects.model import model
 from fencepost.effects.outside import Target
 from fencepost.effects.promises import Stands
 from fencepost.runtime.app import App
+from fencepost.runtime.bulk import Selection
 from fencepost.runtime.run import Run
 from fencepost.runtime.schedule import Schedule
 from fencepost.runtime.workflow import workflow
@@ -35,7 +36,7 @@ from tests.store.inside import rows_of
 STORED = (
     "principal", "input", "result", "read", "child", "turn", "error", "progress", "signal", "comment", "reason",
     "cancel", "badoutput", "replybody", "schedule", "statement", "heartbeat", "report", "hook", "contained", "paused",
-    "proposed",
+    "proposed", "bulk",
 )  # fmt: skip
 """The doors whose words a ledger without a codec holds."""
 
@@ -228,6 +229,7 @@ async def with_jobs(app: App) -> None:
     await reaches(app, "unsure", RunState.HELD)
     with pytest.raises(SecondPersonNeeded):
         await app.terminate("unsure", by="ann", reason=word("proposed"))
+    await app.bulk("terminate", Selection(state="held"), by="ann", reason=word("bulk"))
 
 
 def left(db: str, capsys: pytest.CaptureFixture[str], logs: str) -> str:

@@ -22,7 +22,17 @@ from fencepost.effects.answers import Conflicting
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.model import model
-from fencepost.runtime import applicable, confirming, containing, queues, restoring, retention, schedules, signalling
+from fencepost.runtime import (
+    applicable,
+    bulking,
+    confirming,
+    containing,
+    queues,
+    restoring,
+    retention,
+    schedules,
+    signalling,
+)
 from fencepost.runtime.app import App
 from fencepost.runtime.bulk import VERBS as IN_BULK
 from fencepost.runtime.bulk import Selection
@@ -126,7 +136,7 @@ def test_the_table_the_repertoire_and_the_stages_name_the_same_verbs() -> None:
 
 def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
     others = {f"{name} schedule" for name in ("pause", "unpause", "fire", "remove")}
-    others |= {"contain", "release", "pause queue", "resume queue"}
+    others |= {"contain", "release", "pause queue", "resume queue", bulking.PAUSE, bulking.RESUME}
     others |= {restoring.RESTORED, restoring.CLOSED, "signal", "approve", "deny", "confirm", "decline", "purge"}
     assert others == set(VERBS) - set(ON_RUNS)
 
@@ -134,7 +144,8 @@ def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
 def test_no_function_that_a_person_calls_is_missing_from_the_tables() -> None:
     known = {*ON_RUNS.values(), confirming.confirm, confirming.decline, signalling.send}
     known |= {schedules.pause, schedules.unpause, schedules.fire, schedules.remove}
-    known |= {containing.contain, containing.release, queues.pause, queues.resume, retention.purge}
+    known |= {containing.contain, containing.release, queues.pause, queues.resume, bulking.pause, bulking.resume}
+    known |= {retention.purge}
     known |= {restoring.restored, restoring.close_lost_time}
     found = {
         function
@@ -263,6 +274,8 @@ OTHERS: dict[str, Callable[[App, str], Any]] = {
     "unpause schedule": on_a_schedule(schedules.unpause),
     "fire schedule": on_a_schedule(schedules.fire),
     "remove schedule": on_a_schedule(schedules.remove),
+    "pause bulk": lambda app, by: bulking.pause(app, 1, by=by, reason="why"),
+    "resume bulk": lambda app, by: bulking.resume(app, 1, by=by, reason="why"),
     "restored": lambda app, by: restoring.restored(app, by=by, reason="why"),
     "close lost time": lambda app, by: restoring.close_lost_time(app, by=by, reason="why"),
     "purge": lambda app, by: retention.purge(

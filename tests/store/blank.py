@@ -19,6 +19,7 @@ from tests.services.fixtures import Place
 from tests.store import build
 
 TABLES = (
+    "bulk_run", "bulk",
     "mark", "token", "epoch", "audit", "observation", "signal", "attempt", "operation", "step", "schedule_carrier",
     "schedule", "proposal", "permission", "run", "lease",
 )  # fmt: skip

@@ -258,6 +258,7 @@ class Oracle:
                 for facts in book["seen"]
                 if not facts["step"]
             ],
+            "rival": None,  # of a run in no queue
         }
 
     def _children(self, no: int) -> list[Facts]:

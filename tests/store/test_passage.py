@@ -3,12 +3,13 @@
 import inspect
 
 from fencepost.store.api import Store
+from fencepost.store.bulk_port import KeepsBulks
 from fencepost.store.governing import Governing
 from fencepost.store.passage import AS_THEY_ARE, Passage
 from fencepost.store.texts import FIELDS, LENGTHS
 from fencepost.store.transit import Transit
 
-ASKED = {**vars(Governing), **vars(Store)}
+ASKED = {**vars(KeepsBulks), **vars(Governing), **vars(Store)}
 
 
 def test_every_verb_of_a_store_is_led_through_or_known_to_carry_no_text():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.core import containment, proposals, schedule, states
+from fencepost.core import bulk, containment, proposals, schedule, states
 from fencepost.core.epoch import GENERATIONS_PER_SECOND
 from fencepost.store import queries
 from fencepost.store.connection import StandardConnection
@@ -31,6 +31,8 @@ LISTS: dict[tuple[str, str], type[StrEnum]] = {
     ("operation", "first_outcome"): states.Outcome,
     ("signal", "state"): states.SignalState,
     ("proposal", "state"): proposals.ProposalState,
+    ("bulk", "state"): bulk.BulkState,
+    ("bulk_run", "outcome"): bulk.BulkOutcome,
     ("containment", "kind"): containment.Kind,
     ("schedule", "overlap"): schedule.Overlap,
     ("schedule", "catch_up"): schedule.CatchUp,

@@ -16,6 +16,7 @@ from fencepost.cli import (
     alerting,
     approving,
     auditing,
+    bulks,
     checking,
     confirming,
     containing,
@@ -80,6 +81,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     acting.reopen,
     acting.migrate,
     many.bulk,
+    bulks.bulks,
     confirming.proposals,
     confirming.confirm,
     confirming.decline,
@@ -107,6 +109,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
 BELOW: dict[Callable[..., Exit], tuple[Callable[..., Exit], ...]] = {
     auditing.audit: (auditing.verify, auditing.anchor),
     queueing.queue: (queueing.pause, queueing.resume),
+    bulks.bulks: (bulks.show, bulks.pause, bulks.resume),
 }
 """The commands that stand below another one."""
 

@@ -1,6 +1,6 @@
 """`fencepost bulk`: one verb on many runs, each by itself; with --dry-run, what it would do to each.
 
-Which runs are selected, and what is refused, is `runtime.bulk`.
+Which runs are selected, and what is refused, is `runtime.bulk`; going on with a job that was begun here is `bulks`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from fencepost.cli.looking import Prefix, State, WorkflowName
 from fencepost.cli.options import AppOption, AsJson, By, Db, Item, Namespace, Reason, json_value, somebody
 
 if TYPE_CHECKING:
+    from fencepost.core.bulk import Bulk
+    from fencepost.runtime.app import App
     from fencepost.runtime.bulk import Each, Selection
 
 Verb = Annotated[
@@ -47,31 +49,47 @@ def bulk(
 ) -> Exit:  # fmt: skip
     """Do one verb to many runs: those in a state, held for a reason, or shown by a --dry-run.
 
-    Each run is done by itself and leaves its own audit row; one that is refused does not stop the others. Ctrl-C stops
-    after the run that is being done. Run it again for those that are left. Verbs that need an effect's code need --app.
+    Each run is done by itself and leaves its own audit row; one that is refused does not stop the others. It is a job
+    of its own, which `bulks` lists: Ctrl-C stops after the run that is being done, and so does `bulks pause`, from
+    anywhere; `bulks resume` goes on, also after a kill. Verbs that need an effect's code need --app.
 
     With --json: a list of `run`, `before`, `after`, `moves` (with --dry-run), `refused` (null, or why), `version`.
     """
     from fencepost.cli.target import app_for, opened
-    from fencepost.runtime.bulk import Selection, each, select
+    from fencepost.runtime.bulk import Selection, rehearse, select
+    from fencepost.runtime.bulking import begin
 
     wanted = Selection(_state(state), held_by, workflow, prefix, limit, _shown(shown))
-    pause = _pause(pace)
-    arguments = {"by": somebody(by), "reason": reason, **_named(verb, step, item)}
+    pause = pause_of(pace)
+    who = somebody(by)
+    arguments = {"by": who, "reason": reason, **_named(verb, step, item)}
     with opened(app_for(app, db, namespace, with_code=app is not None)) as ledger:
-        runs = select(ledger.store, ledger.namespace, _checked(wanted))
-        doing = each(ledger, runs, _known(verb), dry_run=dry_run, **arguments)
-        done = _until_stopped(doing, pause, len(runs))
-    if as_json:
-        terminal.document([asdict(one) for one in done])
-    else:
-        _show(done, dry_run=dry_run)
-    if len(done) < len(runs):
-        return Exit.INTERRUPTED
-    return Exit.REFUSED if any(one.refused for one in done) else Exit.DONE
+        if dry_run:
+            runs = select(ledger.store, ledger.namespace, _checked(wanted))
+            return _told(list(rehearse(ledger, runs, _known(verb), **arguments)), as_json=as_json, dry_run=True)
+        job = begin(ledger, _known(verb), _checked(wanted), **arguments)
+        if job is None:
+            return _told([], as_json=as_json)
+        return work_on(ledger, job, by=who, pause=pause, as_json=as_json)
 
 
-def _until_stopped(doing: Iterator[Each], pause: float, count: int) -> list[Each]:
+def work_on(ledger: App, job: Bulk, *, by: str, pause: float, as_json: bool) -> Exit:
+    """Do what is left of a job, and say what became of each run."""
+    from fencepost.runtime.bulking import carry_out, named
+
+    done = until_stopped(carry_out(ledger, job, by=by), pause, job.left)
+    now = named(ledger, job.no)
+    if now.left:
+        what = "paused" if now.state is now.state.PAUSED else "stopped"
+        terminal.remark(
+            f"{what}; {now.left} of {now.runs} runs are left as they were: `fencepost bulks resume {now.no} --reason "
+            "TEXT` goes on with them"
+        )
+    code = _told(done, as_json=as_json)
+    return Exit.INTERRUPTED if now.left else code
+
+
+def until_stopped(doing: Iterator[Each], pause: float, count: int) -> list[Each]:
     """One after the other; Ctrl-C stops after the one that is being done, so that no run is left in between."""
     stop = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: stop.set())
@@ -83,9 +101,15 @@ def _until_stopped(doing: Iterator[Each], pause: float, count: int) -> list[Each
                 stop.wait(pause)
     finally:
         signal.signal(signal.SIGINT, before)
-    if len(done) < count:
-        terminal.remark(f"stopped; {count - len(done)} of {count} runs are left as they were: run it again for them")
     return done
+
+
+def _told(done: list[Each], *, as_json: bool, dry_run: bool = False) -> Exit:
+    if as_json:
+        terminal.document([asdict(one) for one in done])
+    else:
+        _show(done, dry_run=dry_run)
+    return Exit.REFUSED if any(one.refused for one in done) else Exit.DONE
 
 
 def _shown(file: str | None) -> dict[str, int] | None:
@@ -98,7 +122,8 @@ def _shown(file: str | None) -> dict[str, int] | None:
         raise Usage("--shown is not what `bulk --dry-run --json` writes", hint="write its output to a file") from error
 
 
-def _pause(pace: str) -> float:
+def pause_of(pace: str) -> float:
+    """Seconds between two runs. Raises `Usage`."""
     from fencepost.core.duration import SECOND, microseconds
     from fencepost.core.errors import DeclarationError
 

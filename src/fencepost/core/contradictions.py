@@ -36,6 +36,7 @@ class Ledgerwide:
     half_closed_leases: list[str] = field(default_factory=list)
     audits_of_nothing: list[tuple[int, str, str]] = field(default_factory=list)
     silent_proposals: list[tuple[int, str, str]] = field(default_factory=list)
+    silent_ticks: list[tuple[int, str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +332,12 @@ def confirmed_without_a_word(ledger: Ledgerwide) -> Iterator[Found]:
         yield f"proposal {number}", f"{verb} of run {run!r} was confirmed, and no audit row says that it was done"
 
 
+def ticked_off_without_a_word(ledger: Ledgerwide) -> Iterator[Found]:
+    """What a job on many runs has ticked off was done in the same commit, as the audit says."""
+    for number, verb, run in ledger.silent_ticks:
+        yield f"bulk job {number}", f"{verb} of run {run!r} is ticked off, and no audit row says that it was done"
+
+
 ON_RUNS: tuple[RunRule, ...] = (
     ended_and_moving,
     ended_without_its_answer,
@@ -354,4 +361,10 @@ ON_RUNS: tuple[RunRule, ...] = (
     signal_of_another_print,
 )
 
-ON_LEDGERS: tuple[LedgerRule, ...] = (token_that_is_void, lease_half_closed, audit_of_nothing, confirmed_without_a_word)
+ON_LEDGERS: tuple[LedgerRule, ...] = (
+    token_that_is_void,
+    lease_half_closed,
+    audit_of_nothing,
+    confirmed_without_a_word,
+    ticked_off_without_a_word,
+)

@@ -91,6 +91,8 @@ VERBS: Mapping[str, Verb] = {
     "release": Verb(Role.OPERATOR, "lets what was contained be sent toward again", Compares.NAME_ALONE),
     "pause queue": Verb(Role.OPERATOR, "lets no run of a queue begin or go on", Compares.NAME_ALONE),
     "resume queue": Verb(Role.OPERATOR, "lets the runs of a paused queue go on", Compares.NAME_ALONE),
+    "pause bulk": Verb(Role.OPERATOR, "lets nobody go on with a job on many runs", Compares.NAME_ALONE),
+    "resume bulk": Verb(Role.OPERATOR, "lets somebody go on with a job on many runs", Compares.NAME_ALONE),
     "pause schedule": Verb(Role.OPERATOR, "lets a schedule start nothing", Compares.SCHEDULE_VERSION),
     "unpause schedule": Verb(Role.OPERATOR, "lets a paused schedule go on", Compares.SCHEDULE_VERSION),
     "fire schedule": Verb(Role.OPERATOR, "starts a run of a schedule now", Compares.SCHEDULE_VERSION),

@@ -1,8 +1,7 @@
-"""One verb of a person on many runs: a bounded selection, each run by itself with its own row; or what it would do.
+"""One verb of a person on many runs: which runs are meant, a bounded selection, and what it would do to each.
 
 A run that moved since it was selected, or shown, is refused, and so is one to which the verb does not apply; the others
-go on. It can be stopped between two runs; once more, it finds those that are left. What a verb does, and when it is
-refused, is `verbs`.
+go on. Doing it is a job of its own, in `bulking`; what a verb does, and when it is refused, is `verbs`.
 """
 
 from __future__ import annotations
@@ -105,28 +104,31 @@ def _as_shown(store: Store, namespace: str, run_id: str, version: int) -> Run:
     return replace(found, version=version)
 
 
-def each(app: Desk, runs: list[Run], verb: str, *, dry_run: bool = False, **arguments: Any) -> Iterator[Each]:
-    """Do a verb to one run after the other; with `dry_run` only find out what it would do.
+def require_known(verb: str) -> Callable[..., Run]:
+    """The verb. Raises `Misuse` for one that may not be done to many."""
+    done = VERBS.get(verb)
+    if done is None:
+        raise Misuse(f"{verb!r} is not done to many runs", hint=f"one of: {', '.join(VERBS)}")
+    return done
 
-    Whoever takes no more of it has stopped it: nothing is done to the others.
+
+def rehearse(app: Desk, runs: list[Run], verb: str, **arguments: Any) -> Iterator[Each]:
+    """Find out what a verb would do to one run after the other; nothing is changed.
 
     Raises:
         Misuse: the verb is none that may be done to many.
     """
-    done = VERBS.get(verb)
-    if done is None:
-        raise Misuse(f"{verb!r} is not done to many runs", hint=f"one of: {', '.join(VERBS)}")
+    done = require_known(verb)
     for run in runs:
-        rehearsal = Rehearsal(app) if dry_run else None
+        rehearsal = Rehearsal(app)
         try:
-            after = done(rehearsal or app, run, version=run.version, **arguments)
+            after = done(rehearsal, run, version=run.version, **arguments)
         except RunNotFound:
             raise
         except Misuse as refused:
             yield Each(run.id, run.state.value, run.state.value, refused=refused.message, version=run.version)
         else:
-            moves = () if rehearsal is None else rehearsal.moves
-            yield Each(run.id, run.state.value, after.state.value, moves, version=run.version)
+            yield Each(run.id, run.state.value, after.state.value, rehearsal.moves, version=run.version)
 
 
 class Rehearsal:

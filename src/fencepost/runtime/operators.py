@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencepost.core import alerts
@@ -17,10 +17,10 @@ from fencepost.core.permissions import Permissions
 from fencepost.core.proposals import Proposal
 from fencepost.core.records import Audit, Run
 from fencepost.core.states import FINAL_RUN_STATES
-from fencepost.runtime import confirming, containing, migrating, verbs
+from fencepost.runtime import bulking, confirming, containing, migrating, verbs
 from fencepost.runtime import retention as retaining
 from fencepost.runtime.alerting import Measurement, readings
-from fencepost.runtime.bulk import Each, Selection, each, select
+from fencepost.runtime.bulk import Each, Selection, rehearse, select
 from fencepost.runtime.checking import Checked, check, verify_audit
 from fencepost.runtime.deeds import in_turn
 from fencepost.runtime.permits import no_such_run, run_for
@@ -32,6 +32,7 @@ from fencepost.store.chain import Anchor, Verdict
 from fencepost.store.governing import AuditFilter
 
 if TYPE_CHECKING:
+    from fencepost.core.bulk import Bulk
     from fencepost.core.containment import Containment
     from fencepost.runtime.workflow import Workflow
     from fencepost.store.api import Store
@@ -269,7 +270,8 @@ class Operators(ABC):
     async def bulk(self, verb: str, wanted: Selection, *, dry_run: bool = False, **arguments: Any) -> list[Each]:
         """Do one verb to many runs, each by itself; with `dry_run`, only say what it would do to each.
 
-        Cancelled, it stops between two runs; done again, it takes those that are left.
+        It is a job, which `bulks` lists: anybody may pause it, and after a pause, a kill or a cancel of this call
+        `resume_bulk` goes on with it. No run is done twice.
 
         Args:
             verb: resume, reconcile, retry, cancel, compensate, terminate or reopen.
@@ -279,9 +281,35 @@ class Operators(ABC):
 
         Raises:
             Misuse: the selection or the verb is none. What is refused of a single run is told with it.
+            VerbRefused: the same is a job already, which is paused.
         """
-        runs = await asyncio.to_thread(select, self.store, self.namespace, wanted)
-        doing, done = each(self, runs, verb, dry_run=dry_run, **arguments), list[Each]()
+        if dry_run:
+            runs = await asyncio.to_thread(select, self.store, self.namespace, wanted)
+            return await self._each(rehearse(self, runs, verb, **arguments))
+        bulk = await asyncio.to_thread(bulking.begin, self, verb, wanted, **arguments)
+        return [] if bulk is None else await self._each(bulking.carry_out(self, bulk, by=arguments["by"]))
+
+    async def bulks(self, *, every: bool = False, limit: int = 50) -> list[Bulk]:
+        """The jobs on many runs that are open, newest first; `every`: also those that are done."""
+        require_limit(limit, "jobs")
+        return await asyncio.to_thread(self.store.bulks, self.namespace, every=every, limit=limit)
+
+    async def pause_bulk(self, no: int, *, by: str, reason: str) -> Bulk:
+        """Let nobody go on with a job on many runs; whoever is at it stops after the run that is being done.
+
+        Raises:
+            VerbRefused: it is done.
+            NotPermitted: `by` lacks the role that it needs.
+        """
+        return await asyncio.to_thread(bulking.pause, self, no, by=by, reason=reason)
+
+    async def resume_bulk(self, no: int, *, by: str, reason: str) -> list[Each]:
+        """Go on with a job that was paused, or whose process was killed; what became of the runs that were left."""
+        bulk = await asyncio.to_thread(bulking.resume, self, no, by=by, reason=reason)
+        return await self._each(bulking.carry_out(self, bulk, by=by))
+
+    async def _each(self, doing: Iterator[Each]) -> list[Each]:
+        done = list[Each]()
         while (one := await _finished(asyncio.to_thread(next, doing, None))) is not None:
             done.append(one)
             self._wake()

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from fencepost.core.bulk import Tick
 from fencepost.core.callback import HandedOut
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import ValueRefused
 from fencepost.core.proposals import Closing
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.schedule import Firing, Plan
+from fencepost.store.bulk_port import KeepsBulks
 from fencepost.store.changes import Changes
 from fencepost.store.governing import Governing
 from fencepost.store.moves import Move, Observe, Piece
@@ -146,7 +148,7 @@ Redeclared = Callable[[Plan, Plan], Audit | None]
 Decision = Callable[[History, int], tuple[Sequence[Move], Sequence[Observe], Sequence[Audit]]]
 
 
-class Store(Governing, Protocol):
+class Store(Governing, KeepsBulks, Protocol):
     """One ledger. Each verb is one transaction; every call may raise `StoreUnavailable`."""
 
     probe: Callable[[str], None] | None
@@ -327,13 +329,15 @@ class Store(Governing, Protocol):
         A cancel counts as recorded when the run has a position of kind "cancel".
         """
 
-    def decide(self, run: int, decision: Decision, *, confirms: Closing | None = None) -> History:
+    def decide(
+        self, run: int, decision: Decision, *, confirms: Closing | None = None, ticks: Tick | None = None
+    ) -> History:
         """Load a run under the write lock, let `decision` choose moves, apply them with its audit rows, reload.
 
         What operators' verbs and late evidence use. Moves are made in their own order. The decision may raise; then
         nothing is changed; audit rows that record a refusal are written by `audit`. Raises `IllegalTransition` when a
         move does not fit the history that was handed in. `confirms` closes a proposal in the same commit; raises
-        `VerbRefused` where it is closed already, or over.
+        `VerbRefused` where it is closed already, or over. `ticks` ticks off a run of a job; may raise `NotToBeDone`.
         """
 
     def leases(self) -> list[Lease]:

@@ -5,6 +5,7 @@ What is left to a store is how a transaction begins and ends on its database, an
 
 from __future__ import annotations
 
+from fencepost.store.bulks import BulkVerbs
 from fencepost.store.containments import ContainmentVerbs
 from fencepost.store.custody import CustodyVerbs
 from fencepost.store.ends import EndVerbs
@@ -25,6 +26,7 @@ class LedgerVerbs(
     JobVerbs,
     EndVerbs,
     PeopleVerbs,
+    BulkVerbs,
     MeasuringVerbs,
     CustodyVerbs,
     PurgeVerbs,

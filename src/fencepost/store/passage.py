@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
+from fencepost.core.bulk import Bulk, BulkRun, BulkState, Tick
 from fencepost.core.callback import HandedOut
 from fencepost.core.containment import Containment
 from fencepost.core.contradictions import Whole
@@ -40,7 +41,7 @@ from fencepost.store.api import (
 from fencepost.store.governing import AuditFilter, Purging
 from fencepost.store.moves import Move
 from fencepost.store.sealed import Codec, Sealing
-from fencepost.store.texts import HEARD, LENGTHS
+from fencepost.store.texts import HEARD, LENGTHS, WHY_REFUSED
 from fencepost.store.transit import Texts, Transit
 from fencepost.store.walk import Walk
 
@@ -49,9 +50,10 @@ _MARK_COLUMN, _MARK_TEXT = "meta.codec", "fencepost"
 
 AS_THEY_ARE = frozenset({
     "is_remote", "now", "latest", "renew_lease", "has_gone_back", "epoch", "end_lease", "next_wake", "kept_apart",
-    "unknown_below", "pinned", "ahead_of", "codec_mark", "mark_codec", "issue_token", "signalled", "leases", "changes",
-    "close", "ended", "purgeable", "strangers", "count_stranger", "measure", "waits_named", "turns_with_effects",
-    "write_nothing", "ended_by_hand", "wake_forgotten", "declare_queues", "queue_lengths", "policy", "let_through",
+    "unknown_below", "pinned", "ahead_of", "codec_mark", "mark_codec", "issue_token", "signalled", "leases",
+    "changes", "close", "ended", "purgeable", "strangers", "count_stranger", "measure", "waits_named",
+    "turns_with_effects", "write_nothing", "finish_bulk", "ended_by_hand", "wake_forgotten", "declare_queues",
+    "queue_lengths", "policy", "let_through",
 })  # fmt: skip
 """What the inner store is asked directly: no text of these is in any list of `texts`."""
 
@@ -259,7 +261,9 @@ class Passage(Transit):
 
         return audited
 
-    def decide(self, run: int, decision: Decision, *, confirms: Closing | None = None) -> History:
+    def decide(
+        self, run: int, decision: Decision, *, confirms: Closing | None = None, ticks: Tick | None = None
+    ) -> History:
         """See `Store.decide`."""
 
         def decided(texts: Texts) -> History:
@@ -267,7 +271,7 @@ class Passage(Transit):
                 moves, seen, audits = decision(self._history(history, texts), now)
                 return self._moves(moves), self._seen(seen), [self._audit(row) for row in audits]
 
-            return self.inner.decide(run, choose, confirms=confirms)
+            return self.inner.decide(run, choose, confirms=confirms, ticks=ticks)
 
         history = self._whole(decided)
         return self._whole(lambda texts: self._history(history, texts))
@@ -335,6 +339,34 @@ class Passage(Transit):
     def pause_queue(self, namespace: str, name: str, *, actor: str | None, audit: Audit) -> bool:
         """See `Store.pause_queue`."""
         return self.inner.pause_queue(namespace, name, actor=actor, audit=self._audit(audit))
+
+    # -- many runs ------------------------------------------------------------------------------------------------
+
+    def start_bulk(self, new: Bulk, runs: Sequence[Run]) -> tuple[Bulk, bool]:
+        """See `KeepsBulks.start_bulk`."""
+        kept, is_new = self.inner.start_bulk(self._bulk(new), runs)
+        return self._read_bulk(kept), is_new
+
+    def bulk(self, namespace: str, no: int) -> Bulk | None:
+        """See `KeepsBulks.bulk`."""
+        found = self.inner.bulk(namespace, no)
+        return None if found is None else self._read_bulk(found)
+
+    def bulks(self, namespace: str, *, every: bool, limit: int) -> list[Bulk]:
+        """See `KeepsBulks.bulks`."""
+        return [self._read_bulk(one) for one in self.inner.bulks(namespace, every=every, limit=limit)]
+
+    def bulk_runs(self, no: int, *, every: bool, after: int, limit: int) -> list[BulkRun]:
+        """See `KeepsBulks.bulk_runs`."""
+        return [self._read_bulk_run(one) for one in self.inner.bulk_runs(no, every=every, after=after, limit=limit)]
+
+    def refuse_in_bulk(self, ticks: Tick, says: str) -> bool:
+        """See `KeepsBulks.refuse_in_bulk`."""
+        return self.inner.refuse_in_bulk(ticks, self._sealed(says, WHY_REFUSED, self._owner(ticks.run), ""))
+
+    def move_bulk(self, no: int, *, expected: BulkState, to: BulkState, audit: Audit) -> bool:
+        """See `KeepsBulks.move_bulk`."""
+        return self.inner.move_bulk(no, expected=expected, to=to, audit=self._audit(audit))
 
     # -- audit ----------------------------------------------------------------------------------------------------
 

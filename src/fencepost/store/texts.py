@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from fencepost.core.bulk import Bulk, BulkRun
 from fencepost.core.containment import Containment
 from fencepost.core.identity import canonical
 from fencepost.core.proposals import Proposal
@@ -99,6 +100,8 @@ _ASKED = (
 )  # fmt: skip
 _REASON = Field("reason", "signal.reason")
 
+WHY_REFUSED = Field("says", "bulk_run.says")
+
 HEARD = Field("progress", "step.progress")
 """What a job says of itself: written by the name of the wait, whose position only the ledger knows."""
 
@@ -125,6 +128,8 @@ FIELDS: dict[type[Any], tuple[Field, ...]] = {
     Audit: (Field("reason", "audit.reason"),),
     Proposal: (Field("arguments", "proposal.arguments"), Field("reason", "proposal.reason")),
     Containment: (Field("reason", "containment.reason"),),
+    Bulk: (Field("arguments", "bulk.arguments"), Field("reason", "bulk.reason")),
+    BulkRun: (WHY_REFUSED,),
     Definition: (_value("input", "schedule.input"), _compared("fingerprint", "schedule.fingerprint"), _PRINCIPAL),
 }
 """By the kind of move or record."""

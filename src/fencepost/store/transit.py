@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from fencepost.core.bulk import Bulk, BulkRun
 from fencepost.core.containment import Containment
 from fencepost.core.contradictions import Whole
 from fencepost.core.errors import KeyUnavailable, StoreUnavailable
@@ -24,7 +25,7 @@ from fencepost.store.apart import is_large, set_apart
 from fencepost.store.api import Group, NewRun, Store
 from fencepost.store.moves import KeepPiece, Move, Observe, Piece
 from fencepost.store.sealed import Sealing
-from fencepost.store.texts import CLEAR, FIELDS, HEARD, NOTHING, Field, owner_of, place_of, scrubbed
+from fencepost.store.texts import CLEAR, FIELDS, HEARD, NOTHING, WHY_REFUSED, Field, owner_of, place_of, scrubbed
 
 R = TypeVar("R")
 Owner = tuple[str, str]
@@ -141,6 +142,9 @@ class Transit:
     def _containment(self, wanted: Containment) -> Containment:
         return replace(wanted, **self._sealed_texts(wanted, (wanted.namespace, wanted.mark)))
 
+    def _bulk(self, new: Bulk) -> Bulk:
+        return replace(new, **self._sealed_texts(new, (new.namespace, "")))
+
     def _sealed_texts(self, record: Any, owner: Owner) -> dict[str, Any]:
         return {
             field.name: self._sealed(getattr(record, field.name), field, owner, "") for field in FIELDS[type(record)]
@@ -216,6 +220,14 @@ class Transit:
 
     def _read_containment(self, found: Containment) -> Containment:
         return replace(found, **self._opened_texts(found, (found.namespace, found.mark)))
+
+    def _read_bulk(self, found: Bulk) -> Bulk:
+        return replace(found, **self._opened_texts(found, (found.namespace, "")))
+
+    def _read_bulk_run(self, found: BulkRun) -> BulkRun:
+        run = self._run(found.run)
+        says = found.says and self._opened(found.says, WHY_REFUSED, (run.namespace, run.id), "", None)
+        return found._replace(run=run, says=says)
 
     def _read_standing(self, namespace: str, found: Standing) -> Standing:
         """A queue's pause says what its audit row says, and was sealed with it."""

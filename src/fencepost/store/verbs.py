@@ -15,6 +15,7 @@ from functools import wraps
 from itertools import zip_longest
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from fencepost.core.bulk import Tick
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import LeaseLost, NotOwner, VerbRefused
 from fencepost.core.poison import fitting
@@ -30,6 +31,7 @@ from fencepost.store.governing import AuditFilter
 from fencepost.store.moves import Move, Observe
 from fencepost.store.queries import Query, Row
 from fencepost.store.statements import Probe, Statements, Wanted, Work
+from fencepost.store.ticks import tick
 from fencepost.store.walk import Walk
 
 Result = TypeVar("Result")
@@ -334,10 +336,14 @@ class Verbs(ABC):
             return histories.load(reading, runs)
 
     @whole
-    def decide(self, run: int, decision: Decision, *, confirms: Closing | None = None) -> History:
+    def decide(
+        self, run: int, decision: Decision, *, confirms: Closing | None = None, ticks: Tick | None = None
+    ) -> History:
         """See `Store.decide`. Raises `IllegalTransition` when a move's own guard refuses it."""
         with self._writing() as work:
             work.lock("lock_family", run=run)
+            if ticks is not None:
+                tick(work, ticks, self.now())
             if confirms is not None:
                 confirm(work, confirms, self.now())
             history = histories.load_one(work, run)

@@ -78,6 +78,7 @@ class Walk:
             silent_proposals=[
                 (row[0], row[1], row[2]) for row in self._reading.execute("silent_proposals", limit=FOUND_MAX)
             ],
+            silent_ticks=[(row[0], row[1], row[2]) for row in self._reading.execute("silent_ticks", limit=FOUND_MAX)],
         )
 
 

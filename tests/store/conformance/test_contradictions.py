@@ -75,6 +75,16 @@ PLANTS: dict[str, tuple[str, ...]] = {
         ) VALUES (2, 'cancel', '{}', '', 1, 'x', 'ann', 1, 2, 'confirmed', 'bob', 1)
         """,
     ),
+    "ticked_off_without_a_word": (
+        """
+        INSERT INTO bulk (namespace, verb, arguments, digest, actor, reason, started_at)
+        VALUES ('default', 'reopen', '{}', '', 'ann', 'x', 1)
+        """,
+        """
+        INSERT INTO bulk_run (bulk, place, run, seen, was, outcome, closed_at)
+        VALUES (1, 0, 2, 1, 'ready', 'done', 1)
+        """,
+    ),
     "audit_of_nothing": ("UPDATE audit SET run_id = 'nobody' WHERE no = 1",),
     CHAIN: ("UPDATE audit SET actor = 'nobody' WHERE no = 1",),
     STRAY: ("UPDATE step SET run = 99 WHERE run = 5",),

@@ -153,6 +153,28 @@ WITH pasted AS (
 )
 SELECT count(*) FROM pasted;
 
+-- name: paste_bulk
+-- Insert jobs on many runs as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.bulk OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.bulk, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_bulk_run
+-- Insert the runs of those jobs as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.bulk_run
+    SELECT * FROM json_populate_recordset(NULL::fencepost.bulk_run, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: continue_bulk
+-- Number new jobs on many runs from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.bulk', 'no'), max(no)) FROM fencepost.bulk;
+
 -- name: continue_run
 -- Number new runs from the highest on.
 SELECT setval(pg_get_serial_sequence('fencepost.run', 'no'), max(no)) FROM fencepost.run;
@@ -201,4 +223,5 @@ SELECT
     (SELECT count(*) FROM fencepost.signal), (SELECT count(*) FROM fencepost.audit),
     (SELECT count(*) FROM fencepost.permission), (SELECT count(*) FROM fencepost.proposal),
     (SELECT count(*) FROM fencepost.containment), (SELECT count(*) FROM fencepost.queue),
-    (SELECT count(*) FROM fencepost.piece);
+    (SELECT count(*) FROM fencepost.piece),
+    (SELECT count(*) FROM fencepost.bulk), (SELECT count(*) FROM fencepost.bulk_run);

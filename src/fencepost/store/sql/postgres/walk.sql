@@ -90,10 +90,10 @@ GROUP BY key HAVING count(*) > 1 ORDER BY key;
 
 -- name: audits_of_nothing
 -- Audit rows that tell what was done to a run that is not there; what concerns the whole ledger names none, and a
--- verb on a schedule, a queue or what is contained names that.
+-- verb on a schedule, a queue, a job on many runs or what is contained names that.
 SELECT no, verb, run_id FROM fencepost.audit
 WHERE outcome = 'done' AND run_id <> '' AND verb NOT LIKE '% schedule' AND verb NOT LIKE '% queue'
-AND verb NOT IN ('contain', 'release')
+AND verb NOT LIKE '% bulk' AND verb NOT IN ('contain', 'release')
 AND NOT EXISTS (SELECT 1 FROM fencepost.run WHERE run.namespace = audit.namespace AND run.id = audit.run_id)
 ORDER BY no LIMIT :limit;
 
@@ -106,6 +106,17 @@ WHERE proposal.state = 'confirmed' AND NOT EXISTS (
     AND outcome = 'done' AND actor = closed_by AND (after::json ->> 'proposal')::bigint = proposal.no
 )
 ORDER BY proposal.no LIMIT :limit;
+
+-- name: silent_ticks
+-- Runs of jobs on many that are ticked off as done, while no audit row says that the verb was done to them.
+SELECT bulk.no, bulk.verb, run.id
+FROM fencepost.bulk_run JOIN fencepost.bulk ON bulk.no = bulk_run.bulk JOIN fencepost.run ON run.no = bulk_run.run
+WHERE bulk_run.outcome = 'done' AND NOT EXISTS (
+    SELECT 1 FROM fencepost.audit
+    WHERE audit.namespace = run.namespace AND audit.run_id = run.id AND audit.verb = bulk.verb
+    AND audit.outcome = 'done'
+)
+ORDER BY bulk.no, bulk_run.place LIMIT :limit;
 
 -- name: leases_half_closed
 -- Leases that are live and over at once, or neither.

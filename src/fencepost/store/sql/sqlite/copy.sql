@@ -68,6 +68,14 @@ SELECT * FROM queue ORDER BY namespace, name;
 -- Every piece of a value that is kept apart.
 SELECT * FROM piece ORDER BY namespace, run_id, digest, number;
 
+-- name: copy_bulk
+-- Every job on many runs.
+SELECT * FROM bulk ORDER BY no;
+
+-- name: copy_bulk_run
+-- The runs of those jobs.
+SELECT * FROM bulk_run ORDER BY bulk, place;
+
 -- name: leases_in_force
 -- Worker lives that may still write: none of them has given its lease back, or let it run out.
 SELECT id, host, pid FROM lease WHERE state = 'live' AND expires_at + :margin > :now ORDER BY id;

@@ -622,3 +622,39 @@ CREATE TABLE fencepost.piece (
     text text NOT NULL CHECK (text <> ''),
     PRIMARY KEY (namespace, run_id, digest, number)
 );
+
+-- One verb that a person does to many runs; what it is to do does not change.
+CREATE TABLE fencepost.bulk (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    verb text NOT NULL,
+    arguments text NOT NULL,
+    digest text COLLATE "C" NOT NULL,
+    actor text NOT NULL,
+    reason text NOT NULL,
+    state text COLLATE "C" NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'paused', 'done')),
+    started_at bigint NOT NULL,
+    closed_at bigint,
+    version bigint NOT NULL DEFAULT 0,
+    CHECK ((state = 'done') = (closed_at IS NOT NULL))
+);
+
+-- The same click counts once while it is at work; and what is open is what a person lists.
+CREATE UNIQUE INDEX bulk_open ON fencepost.bulk (namespace, digest) WHERE state <> 'done';
+
+-- A run that a job is meant for, as it was seen, and what became of it: written with the verb, so that none is done twice.
+CREATE TABLE fencepost.bulk_run (
+    bulk bigint NOT NULL REFERENCES fencepost.bulk (no),
+    place bigint NOT NULL,
+    run bigint NOT NULL REFERENCES fencepost.run (no),
+    seen bigint NOT NULL,
+    was text NOT NULL,
+    outcome text COLLATE "C" CHECK (outcome IN ('done', 'refused')),
+    says text,
+    closed_at bigint,
+    PRIMARY KEY (bulk, place),
+    UNIQUE (bulk, run),
+    CHECK ((outcome IS NULL) = (closed_at IS NULL)),
+    -- Whoever is refused is told why.
+    CHECK ((outcome = 'refused') = (says IS NOT NULL))
+);

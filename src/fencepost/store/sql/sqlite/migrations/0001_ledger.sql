@@ -562,3 +562,39 @@ CREATE TABLE piece (
     text TEXT NOT NULL CHECK (text <> ''),
     PRIMARY KEY (namespace, run_id, digest, number)
 ) STRICT;
+
+-- One verb that a person does to many runs; what it is to do does not change.
+CREATE TABLE bulk (
+    no INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    verb TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'paused', 'done')),
+    started_at INTEGER NOT NULL,
+    closed_at INTEGER,
+    version INTEGER NOT NULL DEFAULT 0,
+    CHECK ((state = 'done') = (closed_at IS NOT NULL))
+) STRICT;
+
+-- The same click counts once while it is at work; and what is open is what a person lists.
+CREATE UNIQUE INDEX bulk_open ON bulk (namespace, digest) WHERE state <> 'done';
+
+-- A run that a job is meant for, as it was seen, and what became of it: written with the verb, so that none is done twice.
+CREATE TABLE bulk_run (
+    bulk INTEGER NOT NULL REFERENCES bulk (no),
+    place INTEGER NOT NULL,
+    run INTEGER NOT NULL REFERENCES run (no),
+    seen INTEGER NOT NULL,
+    was TEXT NOT NULL,
+    outcome TEXT CHECK (outcome IN ('done', 'refused')),
+    says TEXT,
+    closed_at INTEGER,
+    PRIMARY KEY (bulk, place),
+    UNIQUE (bulk, run),
+    CHECK ((outcome IS NULL) = (closed_at IS NULL)),
+    -- Whoever is refused is told why.
+    CHECK ((outcome = 'refused') = (says IS NOT NULL))
+) STRICT, WITHOUT ROWID;
