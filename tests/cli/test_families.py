@@ -141,3 +141,16 @@ def test_migrate_rehearses_and_refuses_with_the_first_difference_and_moves_what_
     told = fencepost("show", "x", "--db", db, "--json").json
     assert told["run"]["workflow_version"] == 2
     assert [(row["verb"], row["outcome"]) for row in told["audit"]] == [("migrate", "refused"), ("migrate", "done")]
+
+
+@pytest.mark.parametrize(("first", "to"), [(None, "1"), (None, "3"), ("cancel", "2"), ("terminate", "2")])
+def test_a_rehearsed_migration_is_done_or_refused_as_the_real_one_is(
+    fencepost: Command, db: str, lived: Callable[..., Any], first: str | None, to: str
+) -> None:
+    lived("changing", "x", "x")
+    place = ("--app", LATER, "--db", db)
+    if first is not None:
+        assert fencepost(first, "x", "--reason", "so", "--db", db).code == 0
+    dry = fencepost("migrate", "x", "--to", to, "--dry-run", "--json", *place)
+    real = fencepost("migrate", "x", "--to", to, "--reason", "so", *place)
+    assert (dry.code == 0) is (real.code == 0), (dry.out, real.err)

@@ -218,6 +218,27 @@ def test_an_event_finds_the_run_that_waits_for_what_it_is_about_and_counts_once(
     play()
 
 
+def test_an_event_that_comes_again_is_nothing_new_to_the_next_run_that_waits_under_its_name(url, post):
+    @played
+    async def play() -> None:
+        async with shop(url) as app:
+            endpoint, body = events_of(app), b'{"type": "paid", "charge": "c1", "by": "ann"}'
+            first = await app.start(paid, "c1", id="r")
+            await until(lambda: _waits(app, "r"), "the wait")
+            assert (await post(endpoint, "/", body, signed("m1", body)))[0] == 202
+            assert await first.result(within="20s") == "ann"
+            second = await app.start(paid, "c1", id="s")
+            await reaches(app, "s", RunState.WAITING)
+            again = await post(endpoint, "/", body, signed("m1", body, at=NOW + 60))
+            assert (again[0], json.loads(again[2])) == (202, {"state": "applied"})
+            assert (await app.show("s")).signals == []
+            assert (await app.show("s")).run.state is RunState.WAITING
+            assert (await post(endpoint, "/", body, signed("m2", body)))[0] == 202
+            assert await second.result(within="20s") == "ann"
+
+    play()
+
+
 async def _waits(app, run):
     return [one for one in (await app.show(run)).steps if one.kind == "wait"]
 

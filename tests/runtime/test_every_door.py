@@ -9,6 +9,7 @@ from fencepost.core.approval import Approval
 from fencepost.core.errors import NotPermitted
 from fencepost.core.permissions import Permissions
 from fencepost.core.states import RunState
+from fencepost.runtime import restoring
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
@@ -53,6 +54,21 @@ async def test_an_approval_takes_the_approvers_role_by_every_door(db, door, yes)
             await DOORS[door](anybody, "app", yes)
             await reaches(app, "r", RunState.SUCCEEDED if yes else RunState.FAILED)
             assert target.requests == (["a"] if yes else [])
+
+
+@pytest.mark.parametrize("verb", [restoring.restored, restoring.close_lost_time])
+@played
+async def test_what_concerns_the_whole_ledger_takes_the_role_in_every_namespace_that_has_declared_any(db, verb):
+    async with working(db, paying, permissions=Permissions({"ann": "admin"}), namespace="shop"):
+        pass
+    async with App(db, workflows=[], namespace="elsewhere") as app:
+        with pytest.raises(NotPermitted, match="lacks the role admin") as refused:
+            verb(app, by="max", reason="so")
+        assert refused.value.ids["namespace"] == "shop"
+        assert app.store.epoch() is None
+        assert restoring.restored(app, by="ann", reason="the disk died").number
+        (row, *_) = await app.audit(outcome="refused")
+        assert (row.actor, row.outcome) == ("max", "refused")
 
 
 @pytest.mark.parametrize("door", list(DOORS)[1:3])

@@ -234,6 +234,32 @@ async def test_one_that_failed_for_good_makes_way(place):
         await reaches(ledger.app, "first", RunState.FAILED)
 
 
+@pytest.mark.parametrize("verb", ["resume", "reopen", "compensate"])
+@played
+async def test_an_earlier_one_that_is_let_go_on_sends_nothing_while_a_later_one_is_unknown(place, verb):
+    target.plan("first", *(["refuse"] if verb == "resume" else []))
+    target.plan("second", "lose")
+    async with Ledger(place, effects=[once]) as ledger:
+        app = ledger.app
+        for name in ("first", "second", "third"):
+            await ledger.enqueue(once(name), operation=name, resource="account")
+        if verb == "reopen":
+            await app.terminate("first", by="ann", reason="not now")
+        await ledger.work()
+        await reaches(app, "second", RunState.HELD)
+        before = list(target.requests)
+        await getattr(app, verb)("first", by="ann", reason="now")
+        free = await ledger.enqueue(once("other"), operation="other", resource="another")
+        assert await free.result(within="20s") == "made other"
+        assert target.requests == [*before, "other"]
+        assert app.store.ahead_of((await app.show("first")).run) == ("second", "held")
+        await app.settle("second", "once", happened=True, result='"seen"', by="ann", reason="she looked")
+        await reaches(app, "third", RunState.SUCCEEDED)
+        undone = {"resume": "first", "reopen": "first", "compensate": "undo first"}[verb]
+        await until(lambda: undone in target.requests[len(before) :], "the first one to go on")
+        assert sorted(target.requests[len(before) + 1 :]) == sorted([undone, "third"])
+
+
 @played
 async def test_one_that_waits_in_line_can_be_cancelled_there(place):
     gate = Gate()

@@ -134,7 +134,7 @@ class Oracle:
             "version": 0, "wake_at": None if owned else kept(wake_at, at), "result": None, "error": None, "hold": None,
             "cancel": None, "delivered": 0, "created_at": at, "changed_at": at, "ended_at": None,
             "takeovers": 0, "operations": {}, "attempts": {}, "steps": {}, "signals": {}, "seen": [], "answers": 0,
-            "turn": 0, "woken": False, "behind": None, "queue": None, "queue_key": None, "priority": 0,
+            "turn": 0, "woken": False, "begun": False, "behind": None, "queue": None, "queue_key": None, "priority": 0,
         }  # fmt: skip
         return no
 
@@ -153,9 +153,18 @@ class Oracle:
         return min((time for time in times if time is not None), default=None)
 
     def may_begin(self, book: Facts) -> bool:
-        """One that keeps a place in line begins when every earlier one has left it; what has begun goes on."""
-        line = [one for one in self.books.values() if one["resource"] == book["resource"] and keeps_line(one)]
-        return book["resource"] is None or book["state"] != "ready" or line[0] is book
+        """One that keeps a place in line begins when every earlier one has left it and no later one is at work.
+
+        While an effect of another one is unknown, only what is unknown itself goes on, or is being stopped.
+        """
+        if book["resource"] is None or book["state"] not in ("ready", "compensating") or is_unsettled(book):
+            return True
+        others = [one for one in self.books.values() if one["resource"] == book["resource"] and one is not book]
+        if any(is_unsettled(one) for one in others if keeps_line(one)):
+            return False
+        open_ones = [one for one in others if one["ended_at"] is None]
+        is_first = all(one["no"] > book["no"] for one in open_ones)
+        return book["state"] != "ready" or (is_first and not any(at_work(one) for one in open_ones))
 
     def claim(self, name: str, now: int, margin: int, limit: int, claimed: list[int] | None) -> None:
         """Take over what was claimed (None: the claimer heard that its own lease is over); complains if it may not."""
@@ -196,6 +205,7 @@ class Oracle:
 
     @staticmethod
     def _take_over(book: Facts, lease: str, now: int) -> None:
+        book["begun"] = True
         if book["state"] in ("ready", "waiting"):
             book["state"] = "running"
         book.update(generation=book["generation"] + 1, version=book["version"] + 1)
@@ -266,7 +276,7 @@ class Oracle:
         return [self.visible_run(other) for other in found]
 
     def visible_run(self, no: int) -> Facts:
-        hidden = {"operations", "attempts", "steps", "signals", "seen", "answers", "woken", *_OF_AN_ATTEMPT}
+        hidden = {"operations", "attempts", "steps", "signals", "seen", "answers", "woken", "begun", *_OF_AN_ATTEMPT}
         return {name: value for name, value in self.books[no].items() if name not in hidden}
 
     @staticmethod
@@ -309,5 +319,14 @@ def reports(group: Any) -> list[Facts]:
 
 def keeps_line(book: Facts) -> bool:
     """Whether a run still stands in its line: it has not ended, or was ended by hand with an operation unknown."""
-    unknown = any(operation["state"] == "unknown" for operation in book["operations"].values())
-    return book["ended_at"] is None or (book["state"] == "terminated" and unknown)
+    return book["ended_at"] is None or (book["state"] == "terminated" and is_unsettled(book))
+
+
+def is_unsettled(book: Facts) -> bool:
+    """Whether an effect of the run is unknown."""
+    return any(operation["state"] == "unknown" for operation in book["operations"].values())
+
+
+def at_work(book: Facts) -> bool:
+    """Whether a run that has not ended was claimed once, and does not stand ready to be claimed again."""
+    return bool(book["begun"]) and book["state"] != "ready"

@@ -219,8 +219,8 @@ def migrate(
     Its history is replayed against that version's code first, and the first difference refuses it. With --dry-run that
     is all, and nothing is changed.
 
-    With --dry-run and --json: `run`, `from`, `to`, `fits`, `difference` (or null), `delivered` (answers replayed) and
-    `waits_for`. Exit 3 if it does not fit.
+    With --dry-run and --json: `run`, `from`, `to`, `fits`, `difference` (or null), `refused` (why it would be all the
+    same, or null), `delivered` (answers replayed) and `waits_for`. Exit 3 if it does not fit, or would be refused.
     """
     found = _app_with_code("migrate", app, db, namespace)
     if not dry_run:
@@ -233,12 +233,14 @@ def migrate(
 
 def _rehearse(app: Any, run_id: str, to: int, *, as_json: bool) -> Exit:
     from fencepost.cli.target import opened, run_of
-    from fencepost.runtime.migrating import rehearsed
+    from fencepost.runtime.migrating import barred, rehearsed
 
     with opened(app):
         found = run_of(app, run_id)
         came = rehearsed(app, found, to=to)
     difference = None if came.difference is None else came.difference.message
+    barrier = barred(found, to)
+    refused = None if barrier is None else barrier.message
     if as_json:
         terminal.document(
             {
@@ -247,6 +249,7 @@ def _rehearse(app: Any, run_id: str, to: int, *, as_json: bool) -> Exit:
                 "to": to,
                 "fits": came.fits,
                 "difference": difference,
+                "refused": refused,
                 "delivered": came.delivered,
                 "waits_for": list(came.waits_for),
             }
@@ -258,7 +261,9 @@ def _rehearse(app: Any, run_id: str, to: int, *, as_json: bool) -> Exit:
         terminal.say(
             f"run {printable(found.id)} fits version {to}: {came.delivered} answers replayed, waits for {waits}"
         )
-    return Exit.DONE if came.fits else Exit.FINDINGS
+    if refused is not None and not as_json:
+        terminal.say(f"it would be refused: {printable(refused, limit=None)}")
+    return Exit.DONE if came.fits and refused is None else Exit.FINDINGS
 
 
 def settle(

@@ -81,7 +81,7 @@ class Callbacks(ABC):
         """Send a signal to whichever run waits under this name: for an event that does not know the run.
 
         So the wait is named after what the event is about, `run.wait(f"paid {charge.id}", Paid)`. `id` is the event's
-        own: one that comes again counts once, also when its wait is over.
+        own: one that comes again counts once, also when its wait is over and another run waits under its name.
 
         Raises:
             RunNotFound: no run has waited under this name so far; let the event come again.
@@ -132,7 +132,10 @@ def beat(app: Any, token: str, *, progress: Any) -> bool:
 
 def send_to_waiting(app: App, name: str, value: Any, *, id: str, sender: str) -> Signal:
     """Send a signal by the name of the wait alone; see `Callbacks.event`."""
-    waits = app.store.waits_named(app.namespace, check_name(name, what="signal name"), RUNS_MAX)
+    before = app.store.taken_event(app.namespace, check_name(name, what="signal name"), id)
+    if before is not None:
+        return signalling.send(app, before, name, value, id=id, sender=sender)  # once more, and counted once
+    waits = app.store.waits_named(app.namespace, name, RUNS_MAX)
     now_waiting = sorted({run for run, is_open in waits if is_open})
     if not waits:
         raise RunNotFound(

@@ -39,10 +39,9 @@ def migrate(app: Desk, run: Run, *, to: int, by: str, reason: str, version: int 
     def deed(history: History, now: int) -> Deed:
         found = history.run
         workflow = _version(app, found, to)
-        if not RUN.allows(found.state, RunEvent.MIGRATE):
-            raise does_not_apply("migrate", found)
-        if found.workflow_version == to:
-            raise VerbRefused(f"the run is pinned to version {to} already", ids={"run": run.id})
+        refused = barred(found, to)
+        if refused is not None:
+            raise refused
         difference = rehearse(workflow, history).difference
         if difference is not None:
             raise VerbRefused(
@@ -57,6 +56,15 @@ def migrate(app: Desk, run: Run, *, to: int, by: str, reason: str, version: int 
         return Deed([*disown(history, now), pin, move], [])
 
     return perform(app, run, "migrate", by=by, reason=reason, version=version, deed=deed, asked={"to": to}).run
+
+
+def barred(run: Run, to: int) -> VerbRefused | None:
+    """Why a run as it is cannot be pinned to that version, whatever its history; None: it can."""
+    if not RUN.allows(run.state, RunEvent.MIGRATE):
+        return does_not_apply("migrate", run)
+    if run.workflow_version == to:
+        return VerbRefused(f"the run is pinned to version {to} already", ids={"run": run.id})
+    return None
 
 
 def _version(app: Desk, run: Run, to: int) -> Workflow[..., Any]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from fencepost.core.errors import Misuse, NotPermitted, RunNotFound
-from fencepost.core.permissions import VERBS, Permissions
+from fencepost.core.permissions import VERBS, Compares, Permissions
 from fencepost.core.records import Audit, Run
 from fencepost.runtime import audit
 
@@ -53,22 +53,29 @@ def require(app: Asked, verb: str, by: str) -> Permissions | None:
     """
     assert verb in VERBS, f"{verb} has no row in core.permissions"
     policy = app.policy()
-    if policy is None:
-        return None
+    asked = {} if policy is None else {app.namespace: policy}
+    if VERBS[verb].compares is Compares.EPOCH:
+        # It is about the whole ledger: nobody gets it by naming a namespace for which nothing was declared.
+        declared = {name: Permissions.from_text(text) for name, text in app.store.policies().items()}
+        asked = {**declared, **asked}
+    for namespace, one in asked.items():
+        _require_by(one, app, verb, by, namespace)
+    return policy
+
+
+def _require_by(policy: Permissions, app: Asked, verb: str, by: str, namespace: str) -> None:
+    ids = {"namespace": namespace}
     if app.login is not None and by != app.login and not policy.names_are_given:
         raise NotPermitted(
             f"{verb}: this command line speaks for {app.login!r}, not for {by!r}",
             hint="log in as yourself; only Permissions(names_are_given=True) believes --by",
-            ids={"namespace": app.namespace},
+            ids=ids,
         )
     lacks = policy.lacks(by, verb)
     if lacks is not None:
         raise NotPermitted(
-            f"{by!r} lacks the role {lacks} for {verb}",
-            hint="App(permissions=...) says who has which role",
-            ids={"namespace": app.namespace},
+            f"{by!r} lacks the role {lacks} for {verb}", hint="App(permissions=...) says who has which role", ids=ids
         )
-    return policy
 
 
 def require_a_word(verb: str, by: str, reason: str, *, ids: Mapping[str, str] | None = None) -> None:

@@ -317,6 +317,9 @@ class Store(Governing, KeepsBulks, Protocol):
     def waits_named(self, namespace: str, name: str, limit: int) -> list[tuple[str, bool]]:
         """The ids of some runs that have waited under this name, each with whether it does now; those that do first."""
 
+    def taken_event(self, namespace: str, name: str, event: str) -> str | None:
+        """The run that has taken the signal with this id under this name, or keeps it; None: none that has waited."""
+
     def count_stranger(self, namespace: str) -> None:
         """Count a token that nobody has handed out."""
 

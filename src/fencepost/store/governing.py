@@ -109,6 +109,9 @@ class Governing(Protocol):
     def policy(self, namespace: str) -> str | None:
         """Who may do what in a namespace, as its code declared it last; None: it never did."""
 
+    def policies(self) -> dict[str, str]:
+        """Who may do what in each namespace whose code has ever declared it."""
+
     def declare_policy(self, namespace: str, policy: str, audit: Callable[[str | None, int], Audit]) -> None:
         """Keep who may do what from now on; an audit row of what it was before, if that differs."""
 

@@ -48,6 +48,12 @@ class JobVerbs(Verbs):
         return [(run, bool(is_open)) for run, is_open in found]
 
     @whole
+    def taken_event(self, namespace: str, name: str, event: str) -> str | None:
+        """See `Store.taken_event`."""
+        found = self._read("taken_event", namespace=namespace, name=name, id=event)
+        return str(found[0][0]) if found else None
+
+    @whole
     def count_stranger(self, namespace: str) -> None:
         """See `Store.count_stranger`."""
         with self._writing() as work:

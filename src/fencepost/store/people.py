@@ -25,6 +25,11 @@ class PeopleVerbs(Verbs):
         return str(found[0][0]) if found else None
 
     @whole
+    def policies(self) -> dict[str, str]:
+        """See `Store.policies`."""
+        return dict(self._read("all_permissions"))
+
+    @whole
     def declare_policy(self, namespace: str, policy: str, audit: Callable[[str | None, int], Audit]) -> None:
         """See `Store.declare_policy`."""
         if self.policy(namespace) == policy:

@@ -81,20 +81,36 @@ WHERE namespace = :namespace AND state IN ('ready', 'running', 'waiting', 'cance
 GROUP BY workflow, workflow_version ORDER BY workflow, workflow_version;
 
 -- name: due_runs
--- Unowned runs whose time has come, the earliest first. One that keeps a place in line begins when it is the first.
+-- Unowned runs whose time has come, the earliest first. One that keeps a place in line begins when it is the first,
+-- and nobody who came later is at work; nothing but what settles an effect is done while one of another is unknown.
 SELECT no, generation, state, takeovers, answers FROM run
 WHERE lease IS NULL AND wake_at IS NOT NULL AND queue IS NULL AND wake_at <= :now AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
 )
-AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
-    SELECT 1 FROM run AS earlier
-    WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
-    AND (earlier.ended_at IS NULL OR earlier.state = 'terminated') AND earlier.no < run.no
-    AND (earlier.ended_at IS NULL OR EXISTS (
-        SELECT 1 FROM operation WHERE operation.run = earlier.no AND operation.state = 'unknown'
-    ))
-))
+AND (
+    resource IS NULL OR state NOT IN ('ready', 'compensating')
+    OR EXISTS (SELECT 1 FROM operation WHERE operation.run = run.no AND operation.state = 'unknown')
+    OR (
+        (state <> 'ready' OR NOT EXISTS (
+            SELECT 1 FROM run AS earlier
+            WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
+            AND (earlier.ended_at IS NULL OR earlier.state = 'terminated') AND earlier.no < run.no
+            AND (earlier.ended_at IS NULL OR EXISTS (
+                SELECT 1 FROM operation WHERE operation.run = earlier.no AND operation.state = 'unknown'
+            ))
+        ))
+        AND NOT EXISTS (
+            SELECT 1 FROM run AS other
+            WHERE other.namespace = run.namespace AND other.resource = run.resource AND other.resource IS NOT NULL
+            AND (other.ended_at IS NULL OR other.state = 'terminated') AND other.began_at IS NOT NULL
+            AND other.no <> run.no AND (
+                (run.state = 'ready' AND other.no > run.no AND other.ended_at IS NULL AND other.state <> 'ready')
+                OR EXISTS (SELECT 1 FROM operation WHERE operation.run = other.no AND operation.state = 'unknown')
+            )
+        )
+    )
+)
 ORDER BY wake_at LIMIT :limit;
 
 -- name: orphaned_runs
@@ -122,13 +138,13 @@ SELECT no, generation, state, iif(answers = answered, takeovers, 0) + is_lost AS
 FROM orphan ORDER BY in_a_row LIMIT :limit;
 
 -- name: ahead_of
--- Who stands first in the line of a resource, before a run.
+-- Who is before a run in the line of a resource: the first that came earlier, or who has begun although it came later.
 SELECT id, state FROM run
-WHERE namespace = :namespace AND resource = :resource AND resource IS NOT NULL AND no < :run
-AND (ended_at IS NULL OR state = 'terminated')
-AND (ended_at IS NULL OR EXISTS (
-    SELECT 1 FROM operation WHERE operation.run = run.no AND operation.state = 'unknown'
-))
+WHERE namespace = :namespace AND resource = :resource AND resource IS NOT NULL AND no <> :run
+AND (ended_at IS NULL OR state = 'terminated') AND (
+    (ended_at IS NULL AND (no < :run OR (began_at IS NOT NULL AND state <> 'ready')))
+    OR EXISTS (SELECT 1 FROM operation WHERE operation.run = run.no AND operation.state = 'unknown')
+)
 ORDER BY no LIMIT 1;
 
 -- name: claim_run
@@ -137,7 +153,7 @@ UPDATE run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
     generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, woken = 0, behind = NULL,
     changed_at = :now, takeovers = :takeovers, answers = :answers,
-    began_at = CASE WHEN queue IS NOT NULL THEN coalesce(began_at, :now) END
+    began_at = CASE WHEN queue IS NOT NULL OR resource IS NOT NULL THEN coalesce(began_at, :now) END
 WHERE no = :run AND generation = :generation AND state = :expected;
 
 -- name: take_over_operations
@@ -157,14 +173,29 @@ WHERE lease IS NULL AND wake_at IS NOT NULL AND queue IS NULL AND namespace = :n
 AND (workflow, workflow_version) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
 )
-AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
-    SELECT 1 FROM run AS earlier
-    WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
-    AND (earlier.ended_at IS NULL OR earlier.state = 'terminated') AND earlier.no < run.no
-    AND (earlier.ended_at IS NULL OR EXISTS (
-        SELECT 1 FROM operation WHERE operation.run = earlier.no AND operation.state = 'unknown'
-    ))
-));
+AND (
+    resource IS NULL OR state NOT IN ('ready', 'compensating')
+    OR EXISTS (SELECT 1 FROM operation WHERE operation.run = run.no AND operation.state = 'unknown')
+    OR (
+        (state <> 'ready' OR NOT EXISTS (
+            SELECT 1 FROM run AS earlier
+            WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
+            AND (earlier.ended_at IS NULL OR earlier.state = 'terminated') AND earlier.no < run.no
+            AND (earlier.ended_at IS NULL OR EXISTS (
+                SELECT 1 FROM operation WHERE operation.run = earlier.no AND operation.state = 'unknown'
+            ))
+        ))
+        AND NOT EXISTS (
+            SELECT 1 FROM run AS other
+            WHERE other.namespace = run.namespace AND other.resource = run.resource AND other.resource IS NOT NULL
+            AND (other.ended_at IS NULL OR other.state = 'terminated') AND other.began_at IS NOT NULL
+            AND other.no <> run.no AND (
+                (run.state = 'ready' AND other.no > run.no AND other.ended_at IS NULL AND other.state <> 'ready')
+                OR EXISTS (SELECT 1 FROM operation WHERE operation.run = other.no AND operation.state = 'unknown')
+            )
+        )
+    )
+);
 
 -- name: next_due_lease
 -- When the earliest lease that owns a run which this worker could take is over, or was.

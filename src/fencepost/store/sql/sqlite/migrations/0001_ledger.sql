@@ -91,7 +91,7 @@ CREATE TABLE run (
     dedup TEXT,
     -- It has begun to go back, cancelled or compensated: another start of the same counts beside it from then on.
     gives_way INTEGER NOT NULL DEFAULT 0 CHECK (gives_way IN (0, 1)),
-    -- When a run of a queue was claimed first: what the queue's rate counts.
+    -- When a run of a queue, or of a line, was claimed first: what the queue's rate counts, and who has begun in the line.
     began_at INTEGER,
     -- A turn of a run that continues as a new one is a row of its own; the last one is the run.
     UNIQUE (namespace, id, turn),
@@ -102,7 +102,8 @@ CREATE TABLE run (
     -- What keeps a place in line is one effect, and goes on in no further turn.
     CHECK (resource IS NULL OR (turn = 0 AND state <> 'continued')),
     CHECK (state <> 'running' OR lease IS NOT NULL),
-    CHECK (queue IS NOT NULL OR (queue_key IS NULL AND priority = 0 AND dedup IS NULL AND began_at IS NULL)),
+    CHECK (queue IS NOT NULL OR (queue_key IS NULL AND priority = 0 AND dedup IS NULL)),
+    CHECK (began_at IS NULL OR queue IS NOT NULL OR resource IS NOT NULL),
     -- A place in a line and a place in a queue would each keep the other's waiting.
     CHECK (queue IS NULL OR resource IS NULL),
     -- Whoever waits behind something is owned by nobody, and has not ended.
@@ -131,6 +132,10 @@ CREATE INDEX run_owned ON run (lease) WHERE lease IS NOT NULL;
 -- One that a person ended stays: while an operation of it is unknown it keeps its line.
 CREATE INDEX run_in_line ON run (namespace, resource, no)
     WHERE resource IS NOT NULL AND (ended_at IS NULL OR state = 'terminated');
+
+-- And who else has begun: an earlier one that has ended may be let go on while a later one is at work.
+CREATE INDEX run_begun_in_line ON run (namespace, resource)
+    WHERE resource IS NOT NULL AND began_at IS NOT NULL AND (ended_at IS NULL OR state = 'terminated');
 
 -- A claim takes the runs of a queue by their priority.
 CREATE INDEX run_queued ON run (namespace, queue, priority DESC, wake_at)
