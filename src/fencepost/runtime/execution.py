@@ -299,7 +299,8 @@ class Execution(Recording):
             if ask.position in self._chosen:
                 return self.conclude(ask, await forward.lead(self, ask, bound))
             entry, refusal = intended(self, ask, bound)
-            conclusion = refusal or await self.lead(entry, bound, self.number_for, new=entry.is_new)
+            minds = bool(self.positions.attached)
+            conclusion = refusal or await self.lead(entry, bound, self.number_for, new=entry.is_new, minds_below=minds)
         except StoreUnavailable:
             raise  # our own ledger is no reason to ask a person
         except FencepostError as error:
@@ -312,14 +313,16 @@ class Execution(Recording):
         while self._led and not self.is_over():  # noqa: ASYNC110 - as in `lead`
             await asyncio.sleep(REST)
 
-    async def lead(self, entry: Entry, bound: Bound[Any], delivery: Delivery, *, new: bool) -> Conclusion:
-        """Lead one operation of the run as far as it goes now."""
-        operation, effect = entry.operation, bound.effect
-        position = operation.position
+    async def lead(
+        self, entry: Entry, bound: Bound[Any], delivery: Delivery, *, new: bool, minds_below: bool = False
+    ) -> Conclusion:
+        """Lead one operation of the run as far as it goes now; `minds_below`: unless it may not begin for a child's."""
+        operation, effect, position = entry.operation, bound.effect, entry.operation.position
         resource = resource_of(bound) if effect.is_fenced else None
         entry.toward = self._toward + toward_effect(
-            self.host.namespace, effect.declared.target, operation.scope, resource
-        )
+            self.host.namespace, effect.declared.target, operation.scope, resource,
+            minds_below=minds_below and not (effect.contract.repeatable or effect.contract.independent),
+        )  # fmt: skip
         if self.host.lost_time is not None and not operation.attempts:
             new = supposed_lost(self, entry, new=new)
         while position in self._led:  # noqa: ASYNC110 - rare, and an event for each step would cost all of them
