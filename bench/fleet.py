@@ -11,8 +11,8 @@ from bench.drain import ready
 from bench.place import Place
 from bench.work import app_on, new_id, tickets, waiting_bodies, woken
 from fencepost.runtime.app import App
+from fencepost.runtime.collector import quiet_collector
 from fencepost.runtime.handle import Handle
-from fencepost.runtime.worker import quiet_collector
 
 CLIENTS = 10
 WAKES = 40

@@ -18,7 +18,7 @@ from bench.witness import WITNESS
 from bench.work import app_on, one_run, working
 from fencepost import __version__
 from fencepost.runtime.app import App
-from fencepost.runtime.worker import quiet_collector
+from fencepost.runtime.collector import quiet_collector
 
 PEER = "fencepost"
 _SYNCHRONOUS = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}

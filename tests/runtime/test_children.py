@@ -241,6 +241,32 @@ async def test_law_3_no_effect_of_the_parent_begins_while_one_of_its_child_is_un
 
 
 @played
+async def test_law_3_holds_where_the_childs_effect_becomes_unknown_after_its_parent_has_asked(
+    db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.plan("theirs", "lose")
+    asked: list[list[str]] = []
+    async with working(db, held_leaf, beside) as app:
+        looks = app.store.unknown_below
+
+        def too_early(run: int) -> list[str]:
+            """The first answer is from before the child's effect was lost."""
+            asked.append(looks(run))
+            return asked[-1] if len(asked) > 1 else []
+
+        monkeypatch.setattr(app.store, "unknown_below", too_early)
+        handle = await app.start(beside, id="parent")
+        await begins(app, "held", RunState.HELD)
+        await app.signal("parent", "go", "now")
+        await until(lambda: len(asked) > 1, "the parent to ask again")
+        assert asked[0], "the first one was wrong"
+        assert target.requests == ["theirs"]
+        await verb(app, verbs.settle, "held", step="once", happened=True, result='"made theirs"')
+        assert await handle.result(within="20s") == "made mine"
+    assert target.objects == ["theirs", "mine"]
+
+
+@played
 async def test_the_child_of_a_lost_branch_is_cancelled_and_its_parent_ends_after_it(db: str) -> None:
     gate = Gate()
     target.plan("slow", gate)

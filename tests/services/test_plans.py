@@ -42,6 +42,8 @@ HOT = {
     "lock_run": {"run": 2},
     "lock_family": {"run": 2},
     "lock_runs": {"runs": "{2,3,4}"},
+    "waits_open_for": {"namespace": "default", "run_id": "waiting-7", "name": "approved"},
+    "signals_beside": {"namespace": "default", "run_id": "waiting-7", "name": "approved", "id": "s"},
     "wake_run": {"now": 1, "run": -1, "id": "s"},
     "steps_of": {"run": 2},
     "operations_of": {"run": 2},

@@ -13,6 +13,7 @@ from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from fencepost.store import postgres_listener
 from fencepost.store.api import Store
+from fencepost.store.changes import Signalled
 from fencepost.store.open import open_store
 from fencepost.store.postgres import PostgresStore
 from tests.polling import until
@@ -29,11 +30,13 @@ class Ear:
         assert isinstance(store, PostgresStore)
         self.store = store
         self.told = 0
+        self.signalled: list[Signalled] = []
         self.changes = store.changes(self._tell)
         until(lambda: self.hears, "the listener to hear itself")
 
-    def _tell(self) -> None:
+    def _tell(self, signalled: Signalled | None) -> None:
         self.told += 1
+        self.signalled += [] if signalled is None else [signalled]
 
     @property
     def hears(self) -> bool:
@@ -72,6 +75,24 @@ def test_what_others_write_is_told_and_what_they_do_to_another_ledger_is_not(pos
     ear.hears_a_start(elsewhere, "run-1")
     assert ear.told == before + 1
 
+    other.close()
+    ear.close()
+
+
+def test_a_signal_is_told_of_with_the_run_that_it_is_for_and_whether_it_can_be_claimed(
+    postgres: Place, elsewhere: Store
+) -> None:
+    ear, other = Ear(postgres.url()), Ear(Place(postgres.server).url())
+    elsewhere.take_lease(build.lease(at=elsewhere.now()))
+    run, _ = elsewhere.start_run(build.new_run(lease="lease-1"))
+    elsewhere.signal("default", "run-1", build.signal("early", "other"))
+    until(lambda: ear.signalled == [(run.no, None, "")], "its owner to be told of")
+    elsewhere.commit([build.group(run, build.open_step(run), build.move_run(run, "wait", "waiting"))], patience=1)
+
+    elsewhere.signal_at_once(elsewhere.load(run.no).run, build.signal())
+
+    until(lambda: ear.signalled[1:] == [(run.no, run.generation, "waiting")], "the run to be told of")
+    assert other.signalled == []
     other.close()
     ear.close()
 
@@ -122,7 +143,7 @@ def test_where_messages_are_not_passed_on_the_listener_knows_that_it_hears_nothi
     postgres: Place, pooler, elsewhere: Store
 ) -> None:
     store = open_store(pooler.url(postgres.schema))
-    changes = store.changes(lambda: None)
+    changes = store.changes(lambda signalled: None)
     seen = [changes.pause_max]
     until(lambda: seen.append(changes.pause_max) or len(seen) > 50, "a while", seconds_between=0.02)
 

@@ -17,7 +17,7 @@ PLANNED = [
     "find_run", "operations_of", "steps_of", "attempts_of", "observations_of", "signals_of", "list_runs",
     "list_runs_in_state", "lock_runs", "new_operation", "succeed", "move_operation", "move_run", "open_step",
     "move_step", "settle_first", "dispatch_operation", "deliver_operation", "new_attempt", "settle_attempt",
-    "move_signal", "claim_run", "take_over_operations", "started_runs", "start_run",
+    "move_signal", "waits_open_for", "signals_beside", "claim_run", "take_over_operations", "started_runs", "start_run",
 ]  # fmt: skip
 
 

@@ -193,7 +193,8 @@ def worker(app: AppArgument, *, runs_max: RunsMax = 1_000, db: Db = None, namesp
 
 
 async def _work(app: App, runs_max: int) -> None:
-    from fencepost.runtime.worker import Worker, quiet_collector
+    from fencepost.runtime.collector import quiet_collector
+    from fencepost.runtime.worker import Worker
 
     quiet_collector()
     async with app:

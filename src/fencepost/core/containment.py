@@ -33,6 +33,12 @@ class Kind(StrEnum):
 BREAKER = "breaker"
 """Who contains what a breaker stops."""
 
+MINDS_BELOW = "below\n"
+"""Put last among the marks of a dispatch: it does not begin while an operation is unknown in a child of its run.
+
+No kind of thing has this name, so that nothing that can be contained stands for it.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Containment:
@@ -99,8 +105,10 @@ def toward_run(namespace: str, workflow: str, principal: str | None, resource: s
     return found
 
 
-def toward_effect(namespace: str, target: str | None, scope: str, resource: str | None) -> str:
-    """The marks that an effect adds to those of its run; put behind them."""
+def toward_effect(
+    namespace: str, target: str | None, scope: str, resource: str | None, *, minds_below: bool = False
+) -> str:
+    """The marks that an effect adds to those of its run; put behind them. `minds_below`: see `MINDS_BELOW`."""
     found = ""
     if target is not None:
         found += _line(namespace, Kind.TARGET, target)
@@ -108,7 +116,7 @@ def toward_effect(namespace: str, target: str | None, scope: str, resource: str 
         found += _line(namespace, Kind.CREDENTIAL, scope)
     if resource is not None:
         found += _line(namespace, Kind.RESOURCE, resource)
-    return found
+    return found + MINDS_BELOW if minds_below else found
 
 
 def _line(namespace: str, kind: Kind, name: str) -> str:

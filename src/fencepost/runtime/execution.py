@@ -27,7 +27,7 @@ from fencepost.core.asks import (
 from fencepost.core.asks import (
     Move as Asked,
 )
-from fencepost.core.containment import toward_effect, toward_run
+from fencepost.core.containment import toward_run
 from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
 from fencepost.core.records import History, Operation, Signal
@@ -48,7 +48,7 @@ from fencepost.runtime.guard import Driving
 from fencepost.runtime.intent import intended, supposed_lost
 from fencepost.runtime.lanes import Lanes
 from fencepost.runtime.leftovers import contract_of, lead_leftover
-from fencepost.runtime.performing import REST, Hands, resource_of
+from fencepost.runtime.performing import REST, Hands
 from fencepost.runtime.recording import Recording
 from fencepost.runtime.replay import OPERATORS, chosen, compensated, is_going_back, taken_back, wanted_by_person
 from fencepost.runtime.report import CompensationReport
@@ -300,7 +300,8 @@ class Execution(Recording):
             if ask.position in self._chosen:
                 return self.conclude(ask, await forward.lead(self, ask, bound))
             entry, refusal = intended(self, ask, bound)
-            conclusion = refusal or await self.lead(entry, bound, self.number_for, new=entry.is_new)
+            minds = bool(self.positions.attached)
+            conclusion = refusal or await self.lead(entry, bound, self.number_for, new=entry.is_new, minds_below=minds)
         except StoreUnavailable:
             raise  # our own ledger is no reason to ask a person
         except FencepostError as error:
@@ -313,13 +314,13 @@ class Execution(Recording):
         while self._led and not self.is_over():  # noqa: ASYNC110 - as in `lead`
             await asyncio.sleep(REST)
 
-    async def lead(self, entry: Entry, bound: Bound[Any], delivery: Delivery, *, new: bool) -> Conclusion:
-        """Lead one operation of the run as far as it goes now."""
-        operation, effect = entry.operation, bound.effect
-        position = operation.position
-        resource = resource_of(bound) if effect.is_fenced else None
+    async def lead(
+        self, entry: Entry, bound: Bound[Any], delivery: Delivery, *, new: bool, minds_below: bool = False
+    ) -> Conclusion:
+        """Lead one operation of the run as far as it goes now; `minds_below`: unless it may not begin for a child's."""
+        operation, effect, position = entry.operation, bound.effect, entry.operation.position
         scope = operation.scope if new else self.host.scope_of(effect)
-        entry.toward = self.toward + toward_effect(self.host.namespace, effect.declared.target, scope, resource)
+        entry.toward = self.toward + self.host.toward(bound, scope, minds_below=minds_below)
         if self.host.lost_time is not None and not operation.attempts:
             new = supposed_lost(self, entry, new=new)
         while position in self._led:  # noqa: ASYNC110 - rare, and an event for each step would cost all of them

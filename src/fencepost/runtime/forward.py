@@ -118,7 +118,10 @@ async def lead(execution: Execution, ask: StepAsk, bound: Bound[Any]) -> Conclus
     is_new = entry.is_new
     refusal = refused_by_policy(execution, entry, instead) if is_new else None
     execution.operations[entry.operation.position] = entry.operation
-    return refusal or await execution.lead(entry, instead, lambda _: execution.number_for(ask.position), new=is_new)
+    return refusal or await execution.lead(
+        entry, instead, lambda _: execution.number_for(ask.position), new=is_new,
+        minds_below=bool(execution.history.children),
+    )  # fmt: skip
 
 
 def _intended(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fencepost.effects.values import Door
     from fencepost.runtime.app import App
     from fencepost.store.api import Store
+    from fencepost.store.changes import Signalled
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -78,7 +79,7 @@ class Looks:
             self._changes.close()
 
 
-def _nobody() -> None:
+def _nobody(_: Signalled | None) -> None:
     """Is told of changes to a file: it never is."""
 
 

@@ -12,13 +12,14 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fencepost.core.containment import toward_effect
 from fencepost.core.epoch import Epoch
 from fencepost.core.identity import canonical
 from fencepost.core.permissions import Permissions
 from fencepost.core.proposals import Proposal
 from fencepost.core.recovery import Moment
 from fencepost.effects.deadline import boot_now
-from fencepost.effects.declare import Effect
+from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
 from fencepost.runtime.breakers import Breakers
@@ -121,3 +122,12 @@ class Host:
     def scope_of(self, effect: Effect[..., Any]) -> str:
         """Where a key of this effect is valid now."""
         return self.outside.scope(effect.declared.scope, effect.declared.target)
+
+    def toward(self, bound: Bound[Any], scope: str, *, minds_below: bool) -> str:
+        """The marks that an effect adds to those of its run; `minds_below`: unless it may go whatever is below."""
+        contract, fence = bound.effect.contract, bound.effect.declared.fence
+        return toward_effect(
+            self.namespace, bound.effect.declared.target, scope,
+            None if fence is None else fence.resource_of(bound.args, bound.kwargs),
+            minds_below=minds_below and not (contract.repeatable or contract.independent),
+        )  # fmt: skip

@@ -38,9 +38,10 @@ def send(
         # It may be taken for an approval, whose giver is the signal's sender: that takes the role by this door too.
         _require(app, answer.verb, run_id, name, who)
     signal = _signal(app, name, payload, id=id or secrets.token_hex(16), sender=by or sender)
+    history = app.store.heard_by(app.namespace, run_id, name, signal.id)
     # A signal's own row says who sent what and when; the chain is for what a person does by hand.
     says = None if by is None else reason or f"sent by hand: {name}"
-    return keep(app, run_id, signal, verb=audit.SIGNAL, history=_history(app, run_id), says=says)
+    return keep(app, run_id, signal, verb=audit.SIGNAL, history=history, says=says)
 
 
 def approve(
@@ -49,7 +50,7 @@ def approve(
     """Send a person's answer to the wait for an approval of that name; see `App.approve`."""
     verb = Answer(approved, "").verb
     _require(app, verb, run_id, name, by)
-    history = _history(app, run_id)
+    history = app.store.heard_by(app.namespace, run_id, check_name(name, what="signal name"))
     waits = [] if history is None else waits_for_approval(history, name)
     waiting = {found: step for step in waits if (found := digest_waited_for(step)) is not None}
     try:
@@ -124,12 +125,6 @@ def _signal(app: App, name: str, payload: str, *, id: str, sender: str) -> Signa
     )
 
 
-def _history(app: App, run_id: str) -> History | None:
-    """What the ledger holds of the run; None if no run has this id."""
-    run = app.store.find(app.namespace, run_id)
-    return None if run is None else app.store.load(run.no)
-
-
 def keep(
     app: App, run_id: str, signal: Signal, *, verb: str, history: History | None, says: str | None = None
 ) -> Signal:
@@ -146,7 +141,9 @@ def keep(
         if history is not None:
             known = (history.run.workflow, history.run.workflow_version) in app.workflows
             require_fit(history, signal, by_type=known)
-        kept = app.store.signal(app.namespace, run_id, signal, audited)
+        at_once = None if history is None or says is not None else app.store.signal_at_once(history.run, signal)
+        # What is refused, audited, or for another turn than was found takes another trip.
+        kept = at_once or app.store.signal(app.namespace, run_id, signal, audited)
         if kept.fingerprint != signal.fingerprint or kept.name != signal.name:
             raise VerbRefused(  # noqa: TRY301 - audited below, as every refusal of what was not kept
                 f"signal id {kept.id!r} came before with another name or value",
@@ -155,7 +152,7 @@ def keep(
     except RunNotFound:
         raise _unknown(app, run_id, signal.name, signal.sender, verb) from None
     except VerbRefused as refused:
-        found = history or _history(app, run_id)
+        found = history or app.store.heard_by(app.namespace, run_id, signal.name)
         assert found is not None, "only for a run that exists anything else is refused"
         app.store.audit(audit.of_signal(found, signal, refused.message, app.store.now(), verb=verb))
         raise

@@ -171,7 +171,13 @@ async def _lead(
         if verdict is not None and not _allowed(execution, entry, verdict):
             return None
     execution.operations[entry.operation.position] = entry.operation
-    conclusion = await execution.lead(entry, bound, nobody, new=known is None)
+    conclusion = await execution.lead(
+        entry,
+        bound,
+        nobody,
+        new=known is None,
+        minds_below=standing.turn is None and _has_children(execution, standing),
+    )
     if isinstance(conclusion, Later | Superseded):
         return conclusion
     execution.moves += conclusion.moves

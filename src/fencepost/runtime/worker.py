@@ -8,11 +8,9 @@ recovery process. What is done with a claimed run is `execution`.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from itertools import zip_longest
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from fencepost.core.duration import SECOND
@@ -30,6 +28,7 @@ from fencepost.core.states import FINAL_RUN_STATES, RunState
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.failures import for_a_log
 from fencepost.runtime import guard
+from fencepost.runtime.claiming import Claimed, take_due, take_signalled
 from fencepost.runtime.endings import Endings
 from fencepost.runtime.execution import Execution
 from fencepost.runtime.fate import Fate
@@ -41,7 +40,7 @@ from fencepost.runtime.unlived import hand_back, hold_for_error, ignores_its_tim
 if TYPE_CHECKING:
     from fencepost.effects.attempting import Attempting
     from fencepost.runtime.host import Host
-    from fencepost.store.changes import Changes
+    from fencepost.store.changes import Changes, Signalled
 
 LOG = logging.getLogger("fencepost.worker")
 
@@ -51,32 +50,15 @@ T = TypeVar("T")
 PULSE = 0.05
 """Seconds between two claims while there is more to claim than room."""
 
-COLLECTOR_THRESHOLD = 10_000
-"""New containers before the collector looks at the youngest ones; Python's own default is 700."""
 
 RUNS_MAX = 1_000
 """Runs that one worker lives at a time; one that waits costs a row, not a place."""
-
-LOADED_TOGETHER = 100
-"""So many claimed runs share a round trip that loads them."""
 
 RELOADS_MAX = 5
 """So many lives in a row that changed nothing because the ledger refused their moves, and a person is asked.
 
 One is enough after a cancel or late evidence; the others are for what may come in the same moment.
 """
-
-
-def quiet_collector() -> None:
-    """Let the cyclic garbage collector look less often, and never at what a worker has loaded.
-
-    For a process whose only work is a worker: its runs free themselves by reference count, and looking at thousands of
-    live records after every few hundred new ones costs a tenth of its time. It changes the whole process, so nobody
-    else calls it.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECTOR_THRESHOLD, *gc.get_threshold()[1:])
 
 
 class Worker:
@@ -100,6 +82,8 @@ class Worker:
         self._changes: Changes = host.store.changes(self._hear)
         self._told = False
         """Whether the ledger has told of a change that was not looked at yet."""
+        self._signalled: set[int] = set()
+        """Runs that somebody owns, for which signals were told of that were not looked at yet."""
         self._is_woken = False
         self._endings = Endings(host.store, self._lives, self._notice)
         self.claimed = 0
@@ -133,10 +117,32 @@ class Worker:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
 
-    def _hear(self) -> None:
-        """Another process has changed the ledger; from any thread."""
-        self._told = True
-        self.wake()
+    def _hear(self, signalled: Signalled | None) -> None:
+        """Another process has changed the ledger, or kept a signal for this run; from any thread, which claims it.
+
+        So it is awake sooner, by two threads that need not hear of it first.
+        """
+        if self._loop is None:
+            return
+        claimed: Claimed = []
+        if signalled is not None and signalled.generation is not None:
+            if self._stopping or self.host.lease.lost or len(self._lives) >= self.runs_max:
+                return
+            with suppress(FencepostError):  # whoever claims what is due says more
+                claimed = take_signalled(self.host, signalled)
+        self._loop.call_soon_threadsafe(self._take_in, signalled, claimed)
+
+    def _take_in(self, signalled: Signalled | None, claimed: Claimed) -> None:
+        if signalled is None:
+            self._told = True
+        elif signalled.generation is None:
+            self._signalled.add(signalled.run)
+            if signalled.run not in self._life_of:
+                return  # somebody else's, or `_begin` comes to it
+        elif claimed:
+            self._begin_all(claimed)
+            return
+        self._woken.set()
 
     def has_room(self) -> bool:
         """Whether a run started now may be lived here at once."""
@@ -217,30 +223,16 @@ class Worker:
             due = await self._next_wake(kinds)
             if due is None or due > store.now():
                 return self._pause(due)
-        claimed = await asyncio.to_thread(self._take, kinds, room)
-        for run, history in claimed:
-            self.claimed += 1
-            self._begin(run, history)
+        claimed = await asyncio.to_thread(
+            take_due, self.host, self._firings, margin=self._margin, room=room, suspects=0 if self._suspects else 1
+        )
+        self._begin_all(claimed)
         if len(claimed) == room:
             return PULSE
+        await asyncio.sleep(0)  # they go on before anything else is asked
         due = await self._next_wake(kinds)
         # What is due already was not to be had: a second suspect waits for its place.
         return self._pause(due) or PULSE
-
-    def _take(self, kinds: list[tuple[str, int]], room: int) -> list[tuple[Run, History | None]]:
-        """Fire and claim what is due; on a thread, which loads it at once where that takes a network's time."""
-        store = self.host.store
-        self._firings.fire_due()
-        claimed = store.claim(
-            self.host.lease.id, kinds, namespace=self.host.namespace, now=store.now(), margin=self._margin,
-            limit=room, suspects=0 if self._suspects else 1, asks=not store.is_remote, queues=self.host.has_queues,
-        )  # fmt: skip
-        histories: list[History] = []
-        if store.is_remote:
-            with suppress(StoreUnavailable):  # each is claimed, and will be loaded, or given up, where it is lived
-                for first in range(0, len(claimed), LOADED_TOGETHER):
-                    histories += store.load_all([run.no for run in claimed[first : first + LOADED_TOGETHER]])
-        return list(zip_longest(claimed, histories))
 
     async def _next_wake(self, kinds: list[tuple[str, int]]) -> int | None:
         return await self._ask(
@@ -271,16 +263,18 @@ class Worker:
                 if not await self._changed():
                     continue
             else:
-                if self._told:
-                    self._told = False
-                    await self._changed()
                 self._is_woken = True
+                if self._told or self._signalled:
+                    await self._changed()
             break
         self._woken.clear()
 
     async def _changed(self) -> bool:
+        self._told = False
+        is_signalled = not self._signalled.isdisjoint(self._life_of)
+        self._signalled.clear()
         try:
-            if not self._changes.look():
+            if not (self._changes.look() or is_signalled):
                 return False
             signalled = await self._ask(self.host.store.signalled, self.host.lease.id) if self._lives else ()
             for run in signalled:
@@ -318,8 +312,15 @@ class Worker:
 
     # -- living runs ------------------------------------------------------------------------------------------------
 
+    def _begin_all(self, claimed: Claimed) -> None:
+        for run, history in claimed:
+            self.claimed += 1
+            self._begin(run, history)
+
     def _begin(self, run: Run, history: History | None) -> None:
         self.host.watchers.here.add(run.no)
+        if run.no in self._signalled:
+            self._woken.set()
         if is_suspect(run.takeovers):
             self._suspects.add(run.no)
         life = self._life_of[run.no] = asyncio.create_task(self._live(run, history))

@@ -19,7 +19,7 @@ from fencepost.core.proposals import Closing
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.schedule import Firing, Plan
 from fencepost.store.bulk_port import KeepsBulks
-from fencepost.store.changes import Changes
+from fencepost.store.changes import Changes, Signalled, Told
 from fencepost.store.governing import Governing
 from fencepost.store.moves import Move, Observe, Piece
 
@@ -294,13 +294,23 @@ class Store(Governing, KeepsBulks, Protocol):
     def issue_token(self, run: int, generation: int, resource: str) -> int | None:
         """The next token of a resource, above all that were issued; None when another generation owns the run."""
 
+    def heard_by(self, namespace: str, run_id: str, name: str, id: str = "") -> History | None:
+        """Of a run, only its open waits of this name, and its signals of this name or this id; None: there is none."""
+
+    def signal_at_once(self, run: Run, signal: Signal) -> Signal | None:
+        """`signal` in fewer trips, for a run just found; None, and nothing is kept: `signal` has more to say of it."""
+
     def signal(self, namespace: str, run_id: str, signal: Signal, audit: Audited | None = None) -> Signal:
         """Store a signal and wake its run if it waits, or return the one that has this id already.
 
-        A run that has ended, or whose one wait of this name is over, refuses it: the stored signal says so. A wait
-        that takes many has `"many": true` in its detail. What `audit` makes of a signal that is new is appended in the
-        same commit. Raises `RunNotFound`.
+        A run that has ended, or whose one wait of this name is over (no `"many": true` in its detail), refuses it: the
+        stored signal says so. What `audit` makes of a new one is appended in the same commit. Raises `RunNotFound`.
         """
+
+    def claim_signalled(
+        self, woken: Signalled, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int
+    ) -> History | None:
+        """Claim this run if it is as it was told of, and load it; None: it is not, so `claim` what is due."""
 
     def audit_left(self, audit: Audited) -> int:
         """Append the audit rows of some signals that the ends of their runs have refused; how many there were.
@@ -327,10 +337,7 @@ class Store(Governing, KeepsBulks, Protocol):
         """How many tokens came that nobody has handed out."""
 
     def signalled(self, lease: str) -> list[int]:
-        """Runs owned by this lease to look at: a kept signal for an open wait, or a cancel that is not recorded yet.
-
-        A cancel counts as recorded when the run has a position of kind "cancel".
-        """
+        """Runs owned by this lease to look at: a kept signal for an open wait, or a cancel without a position yet."""
 
     def decide(
         self, run: int, decision: Decision, *, confirms: Closing | None = None, ticks: Tick | None = None
@@ -346,7 +353,7 @@ class Store(Governing, KeepsBulks, Protocol):
     def leases(self) -> list[Lease]:
         """Every lease that is live or still owns a run, newest first."""
 
-    def changes(self, told: Callable[[], None]) -> Changes:
+    def changes(self, told: Told) -> Changes:
         """Listen for what other processes write; `told` may be called at any time, from any thread. See `changes`."""
 
     def transact(self, run: int, work: Callable[[Any], tuple[R, Sequence[Move]]], *, patience: float) -> R:

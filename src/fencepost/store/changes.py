@@ -8,7 +8,20 @@ whether something is due after a pause. What is done then is the worker's matter
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+
+class Signalled(NamedTuple):
+    """A run for which somebody has kept a signal, as it stood in that commit."""
+
+    run: int
+    generation: int | None = None
+    """None: somebody owns it, and nobody else has anything to do."""
+    state: str = ""
+
+
+Told = Callable[[Signalled | None], None]
+"""What is called, from any thread, when somebody may have changed the ledger; None: in whatever way."""
 
 
 class Changes(Protocol):

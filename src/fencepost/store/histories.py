@@ -12,7 +12,7 @@ from fencepost.core.errors import RunNotFound
 from fencepost.core.records import History
 from fencepost.store import rows
 from fencepost.store.queries import Row
-from fencepost.store.statements import Statements
+from fencepost.store.statements import Statements, Wanted
 
 _TABLES_OF_A_RUN = (
     "load_run", "steps_of", "operations_of", "attempts_of", "observations_of", "signals_of", "children_of",
@@ -30,11 +30,17 @@ def load_one(reading: Statements, run: int) -> History:
 
 def load(reading: Statements, runs: Sequence[int]) -> list[History]:
     """Everything of some runs, in their order and in one round trip; see `load_one`."""
-    found = iter(reading.execute_all([(name, {"run": run}) for run in runs for name in _TABLES_OF_A_RUN]))
-    return [_read(run, tuple(islice(found, len(_TABLES_OF_A_RUN)))) for run in runs]
+    found = iter(reading.execute_all([one for run in runs for one in tables_of(run)]))
+    return [read(run, list(islice(found, len(_TABLES_OF_A_RUN)))) for run in runs]
 
 
-def _read(run: int, tables: tuple[list[Row], ...]) -> History:
+def tables_of(run: int) -> list[Wanted]:
+    """What is to be read of a run; `read` makes its history of the answers."""
+    return [(name, {"run": run}) for name in _TABLES_OF_A_RUN]
+
+
+def read(run: int, tables: Sequence[list[Row]]) -> History:
+    """The history of a run, of what its tables hold. Raises `RunNotFound` when none has this number."""
     found, steps, operations, attempts, observations, signals, children = tables
     if not found:
         raise RunNotFound(f"no run has number {run}", hint="look it up by its id", ids={"run": str(run)})

@@ -15,7 +15,8 @@ from fencepost.core.states import Outcome
 class NewOperation(NamedTuple):
     """Insert an operation, `reserved` or at once `dispatched`. Guard: generation and state of the run.
 
-    Guard of a dispatch: none of the marks in `toward` is contained, unless for a probe by this very run.
+    Guard of a dispatch: none of the marks in `toward` is contained, unless for a probe by this very run; and where they
+    end with `MINDS_BELOW`, nothing is unknown in an attached child of the run, or in one of its own.
 
     `attempts` is 0 or 1. With 1 the row holds the first attempt: `token`, `lease` and the three instants are its own,
     else they are None. `approval` is the position of the wait whose answer allows the dispatch, and is used by it.
@@ -125,7 +126,8 @@ class DispatchOperation(NamedTuple):
     """Lead an operation from reserved or unknown to dispatched. Guard: also the run's state, and `toward`.
 
     Number 1 writes the first attempt into the operation's row; a later one needs a `NewAttempt` beside it. `approval`
-    and `toward` as in `NewOperation`; None keeps the approval that is stored.
+    and `toward` as in `NewOperation`, but what was unknown goes out again whatever is unknown below; None keeps the
+    approval that is stored.
     """
 
     run: int

@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from fencepost.core.bulk import Bulk, BulkRun, BulkState, Tick
+from fencepost.core.bulk import Tick
 from fencepost.core.callback import HandedOut
-from fencepost.core.containment import Containment
 from fencepost.core.contradictions import Whole
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import KeyUnavailable
-from fencepost.core.proposals import Closing, Proposal
-from fencepost.core.queue import Standing
+from fencepost.core.proposals import Closing
 from fencepost.core.records import Audit, History, Lease, Run, Signal
 from fencepost.core.schedule import Firing, Plan
 from fencepost.core.standin import ENCRYPTED, told_by
@@ -38,11 +36,12 @@ from fencepost.store.api import (
     Started,
     Store,
 )
-from fencepost.store.governing import AuditFilter, Purging
+from fencepost.store.changes import Signalled
 from fencepost.store.moves import Move
+from fencepost.store.passage_governing import GoverningPassage
 from fencepost.store.sealed import Codec, Sealing
-from fencepost.store.texts import HEARD, LENGTHS, WHY_REFUSED
-from fencepost.store.transit import Texts, Transit
+from fencepost.store.texts import HEARD, LENGTHS
+from fencepost.store.transit import Texts
 from fencepost.store.walk import Walk
 
 R = TypeVar("R")
@@ -69,7 +68,7 @@ def passage(
     return cast("Store", Passage(inner, inline=inline, codec=codec, scrub=scrub))
 
 
-class Passage(Transit):
+class Passage(GoverningPassage):
     """See `passage`; whatever is asked of it that is not here is asked of the inner store."""
 
     def __init__(self, inner: Store, *, inline: int, codec: Codec | None, scrub: Callable[[str], str] | None) -> None:
@@ -146,10 +145,6 @@ class Passage(Transit):
     def close_lost_span(self, audit: Callable[[Epoch], Audit]) -> Epoch | None:
         """See `Store.close_lost_span`."""
         return self.inner.close_lost_span(lambda epoch: self._audit(audit(epoch)))
-
-    def purge(self, wanted: Purging, audit: Callable[[list[str]], Audit]) -> list[tuple[int, str]]:
-        """See `Store.purge`."""
-        return self.inner.purge(wanted, lambda runs: self._audit(audit(runs)))
 
     def start_run(self, new: NewRun) -> Started:
         """See `Store.start_run`."""
@@ -248,6 +243,28 @@ class Passage(Transit):
         self._open(kept, owner, kept.id)
         return kept
 
+    def heard_by(self, namespace: str, run_id: str, name: str, id: str = "") -> History | None:
+        """See `Store.heard_by`."""
+        found = self.inner.heard_by(namespace, run_id, name, id)
+        return None if found is None else self._whole(lambda texts: self._history(found, texts))
+
+    def signal_at_once(self, run: Run, signal: Signal) -> Signal | None:
+        """See `Store.signal_at_once`."""
+        if self._locked is not None:
+            raise _no_codec(self._locked)
+        owner = self._known(run)
+        kept = self.inner.signal_at_once(run, self._signal(signal, owner))
+        if kept is not None:
+            self._open(kept, owner, kept.id)
+        return kept
+
+    def claim_signalled(
+        self, woken: Signalled, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int
+    ) -> History | None:
+        """See `Store.claim_signalled`."""
+        found = self.inner.claim_signalled(woken, lease, workflows, namespace=namespace, now=now)
+        return None if found is None else self._whole(lambda texts: self._history(found, texts))
+
     def audit_left(self, audit: Audited) -> int:
         """See `Store.audit_left`."""
         return self.inner.audit_left(self._audited(audit))
@@ -289,98 +306,6 @@ class Passage(Transit):
         """See `Store.beat`."""
         said = None if progress is None else self._sealed(progress, HEARD, (namespace, run_id), name)
         return self.inner.beat(namespace, run_id, name, said)
-
-    # -- people ---------------------------------------------------------------------------------------------------
-
-    def declare_policy(self, namespace: str, policy: str, audit: Callable[[str | None, int], Audit]) -> None:
-        """See `Store.declare_policy`."""
-        self.inner.declare_policy(namespace, policy, lambda before, now: self._audit(audit(before, now)))
-
-    def propose(self, new: Proposal, audit: Callable[[Proposal], Audit]) -> Proposal:
-        """See `Store.propose`. Its digest is that of what is asked for, and not of what is stored."""
-        kept = self.inner.propose(self._proposal(new), lambda kept: self._audit(audit(self._read_proposal(kept))))
-        return self._read_proposal(kept)
-
-    def proposal(self, namespace: str, no: int) -> Proposal | None:
-        """See `Store.proposal`."""
-        found = self.inner.proposal(namespace, no)
-        return None if found is None else self._read_proposal(found)
-
-    def proposals(self, namespace: str, *, every: bool, limit: int) -> list[Proposal]:
-        """See `Store.proposals`."""
-        return [self._read_proposal(one) for one in self.inner.proposals(namespace, every=every, limit=limit)]
-
-    def decline(self, closing: Closing, audit: Audit) -> bool:
-        """See `Store.decline`."""
-        return self.inner.decline(closing, self._audit(audit))
-
-    def contained(self, namespace: str) -> list[Containment]:
-        """See `Store.contained`."""
-        return [self._read_containment(one) for one in self.inner.contained(namespace)]
-
-    def contain(self, wanted: Containment, audit: Audit) -> tuple[Containment, bool]:
-        """See `Store.contain`."""
-        found, changed = self.inner.contain(self._containment(wanted), self._audit(audit))
-        return self._read_containment(found), changed
-
-    def release(self, mark: str, audit: Audit) -> Containment | None:
-        """See `Store.release`."""
-        found = self.inner.release(mark, self._audit(audit))
-        return None if found is None else self._read_containment(found)
-
-    def probed(self, mark: str, run: int, *, cool_down: int | None, now: int, audit: Audit) -> bool:
-        """See `Store.probed`."""
-        return self.inner.probed(mark, run, cool_down=cool_down, now=now, audit=self._audit(audit))
-
-    def queues(self, namespace: str) -> list[Standing]:
-        """See `Store.queues`."""
-        return [self._read_standing(namespace, one) for one in self.inner.queues(namespace)]
-
-    def pause_queue(self, namespace: str, name: str, *, actor: str | None, audit: Audit) -> bool:
-        """See `Store.pause_queue`."""
-        return self.inner.pause_queue(namespace, name, actor=actor, audit=self._audit(audit))
-
-    # -- many runs ------------------------------------------------------------------------------------------------
-
-    def start_bulk(self, new: Bulk, runs: Sequence[Run]) -> tuple[Bulk, bool]:
-        """See `KeepsBulks.start_bulk`."""
-        kept, is_new = self.inner.start_bulk(self._bulk(new), runs)
-        return self._read_bulk(kept), is_new
-
-    def bulk(self, namespace: str, no: int) -> Bulk | None:
-        """See `KeepsBulks.bulk`."""
-        found = self.inner.bulk(namespace, no)
-        return None if found is None else self._read_bulk(found)
-
-    def bulks(self, namespace: str, *, every: bool, limit: int) -> list[Bulk]:
-        """See `KeepsBulks.bulks`."""
-        return [self._read_bulk(one) for one in self.inner.bulks(namespace, every=every, limit=limit)]
-
-    def bulk_runs(self, no: int, *, every: bool, after: int, limit: int) -> list[BulkRun]:
-        """See `KeepsBulks.bulk_runs`."""
-        return [self._read_bulk_run(one) for one in self.inner.bulk_runs(no, every=every, after=after, limit=limit)]
-
-    def refuse_in_bulk(self, ticks: Tick, says: str) -> bool:
-        """See `KeepsBulks.refuse_in_bulk`."""
-        return self.inner.refuse_in_bulk(ticks, self._sealed(says, WHY_REFUSED, self._owner(ticks.run), ""))
-
-    def move_bulk(self, no: int, *, expected: BulkState, to: BulkState, audit: Audit) -> bool:
-        """See `KeepsBulks.move_bulk`."""
-        return self.inner.move_bulk(no, expected=expected, to=to, audit=self._audit(audit))
-
-    # -- audit ----------------------------------------------------------------------------------------------------
-
-    def audit(self, row: Audit) -> Audit:
-        """See `Store.audit`."""
-        return self._read_audit(self.inner.audit(self._audit(row)))
-
-    def audits(self, namespace: str | None, run_id: str | None) -> list[Audit]:
-        """See `Store.audits`. Of rows that are sealed the hash covers what is stored: `walk` has them like that."""
-        return [self._read_audit(row) for row in self.inner.audits(namespace, run_id)]
-
-    def list_audits(self, wanted: AuditFilter) -> list[Audit]:
-        """See `Store.list_audits`."""
-        return [self._read_audit(row) for row in self.inner.list_audits(wanted)]
 
     @contextmanager
     def walk(self) -> Iterator[Walk]:

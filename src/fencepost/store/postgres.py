@@ -19,12 +19,12 @@ from fencepost.core.errors import StoreUnavailable
 from fencepost.store import faultpoints, joining, postgres_listener, rows
 from fencepost.store.api import Group, NewRun, Started
 from fencepost.store.callers import Steps
-from fencepost.store.changes import Changes
+from fencepost.store.changes import Changes, Told
 from fencepost.store.groups import Outcome
 from fencepost.store.ledger_verbs import LedgerVerbs
 from fencepost.store.moves import Move, Observe
 from fencepost.store.postgres_batch import Writer
-from fencepost.store.postgres_commit import BEGIN, CHANNEL, COMMIT, Again, Commits, Doubt, Prepared
+from fencepost.store.postgres_commit import BEGIN, CHANNEL, COMMIT, Again, Commits, Doubt, GuardRefused, Prepared
 from fencepost.store.postgres_connection import Encoded, PostgresConnection, PostgresError, Step, encoded
 from fencepost.store.postgres_connection import Result as Answered
 from fencepost.store.postgres_listener import Heard, Listener
@@ -75,6 +75,7 @@ class PostgresStore(LedgerVerbs):
         self._pool = Pool(lambda: self._known(connect()), size=connections - listens, ledger=ledger)
         self._commits = Commits(self._pool, queries, server_clock, now=self.now, schema=schema, ledger=ledger)
         self.learn = self._commits.learn
+        self.telling = self._commits.telling
         self._writer = Writer(queries)
         listen = queries["listen"].statement
         self._listener = Listener(connect, listen=listen, change=schema, say=self._say) if listens else None
@@ -101,7 +102,7 @@ class PostgresStore(LedgerVerbs):
         """See `Store.latest`. Highest as far as this process knows: it hears of others' times every few seconds."""
         return max(self.clock(), self._commits.highest)
 
-    def changes(self, told: Callable[[], None]) -> Changes:
+    def changes(self, told: Told) -> Changes:
         """See `Store.changes`. Writes of this process count too."""
         return Heard(self._listener, told)
 
@@ -188,17 +189,15 @@ class PostgresStore(LedgerVerbs):
         if work.is_in_vain:
             self._commits.take_back(connection)
         elif not work.is_over:
-            self.end(connection, [], announces=work.announces)
+            self.end(connection, work.telling)
         self._announce("after", work.passed)
 
-    def end(
-        self, connection: PostgresConnection, steps: Sequence[Encoded], *, announces: bool
-    ) -> list[Answered] | None:
+    def end(self, connection: PostgresConnection, steps: Sequence[Encoded]) -> list[Answered] | None:
         """Send a transaction's last statements with its commit; their answers, or None where only those were lost.
 
-        Raises `Again` where it has not been committed, and never will be.
+        Raises `Again` where it has not been committed, and never will be, and `GuardRefused`.
         """
-        ended = self._commits.commit(connection, [*steps, *(self._commits.telling() if announces else [])])
+        ended = self._commits.commit(connection, steps)
         if not isinstance(ended, Doubt):
             return ended
         self._settle(ended)
@@ -336,7 +335,8 @@ class _PostgresWork(Work):
 
     def __init__(self, store: PostgresStore, connection: PostgresConnection, opening: Sequence[Encoded]) -> None:
         super().__init__(connection, store.queries, store.probe)
-        self.announces = False
+        self.telling: list[Encoded] = []
+        """The word to those who listen, for the end."""
         self.is_over = False
         """Whether it was committed, or nobody can say so yet; the connection is given back."""
         self.is_in_vain = False
@@ -370,12 +370,19 @@ class _PostgresWork(Work):
         waiting, self._waiting = self._waiting, []
         before = boot_time()
         self.is_over = True
-        answers = self._store.end(self._inner, [*waiting, *steps], announces=self.announces)
+        answers = self._store.end(self._inner, [*waiting, *steps, *self.telling])
         if answers is None:
             return self._store.read(reads)
         self._learn_from(answers, before)
         begin = len(waiting) + len(writes)
         return [answer.rows for answer in answers[begin : begin + len(reads)]]
+
+    def commit_if(self, guard: Wanted, writes: Sequence[Wanted], reads: Sequence[Wanted]) -> list[list[Row]] | None:
+        try:
+            return self.commit_with([guard, *writes], reads)
+        except GuardRefused:
+            self.passed.clear()
+            return None
 
     def was_in_vain(self) -> None:
         self.is_in_vain = True
@@ -383,8 +390,8 @@ class _PostgresWork(Work):
     def lock(self, name: str, /, **values: Any) -> None:
         self._waiting.append(encoded(_step(self._queries, name, values)))
 
-    def announce(self) -> None:
-        self.announces = True
+    def announce(self, *, signalled: int | None = None) -> None:
+        self.telling = self._store.telling(signalled)
 
     def _run(self, steps: Sequence[Step]) -> list[Answered]:
         waiting, self._waiting = self._waiting, []

@@ -27,7 +27,7 @@ from fencepost.store.groups import Outcome, audits
 from fencepost.store.moves import MoveRun, NextTurn, StartChild
 from fencepost.store.postgres_batch import Batch, Writer
 from fencepost.store.postgres_connection import Encoded, PostgresConnection, PostgresError, Result
-from fencepost.store.postgres_failures import is_gone, is_of_one_record, is_passing, unavailable
+from fencepost.store.postgres_failures import GUARD_REFUSED, is_gone, is_of_one_record, is_passing, unavailable
 from fencepost.store.postgres_pool import Pool
 from fencepost.store.queries import Query, Row
 from fencepost.store.server_clock import ServerClock, boot_time
@@ -52,6 +52,10 @@ class Again(Exception):
     def __init__(self, error: FencepostError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+class GuardRefused(Exception):
+    """A guard among a transaction's last statements has refused it; nothing was committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +138,16 @@ class Commits:
     def commit(self, connection: PostgresConnection, steps: Sequence[Encoded]) -> list[Result] | Doubt:
         """Send a transaction's last statements with its COMMIT, and give the connection back; what they answered.
 
-        Returns the doubt when the answers are lost; raises like `refuse` when it was not committed.
+        Returns the doubt when the answers are lost; raises like `refuse`, or `GuardRefused`, when it was not committed.
         """
         try:
             answers = connection.run_encoded([*steps, COMMIT])
         except PostgresError as error:
             if is_gone(error):
                 return self.lose(connection)
+            if error.code == GUARD_REFUSED:
+                self.take_back(connection)
+                raise GuardRefused from error
             self.refuse(connection, error)
         self.committed(connection)
         return answers
@@ -169,8 +176,10 @@ class Commits:
             with suppress(PostgresError):
                 connection.run_encoded([BEGIN, self._step("forget_mark", mark=connection.mark.id), COMMIT])
 
-    def telling(self) -> list[Encoded]:
-        """The word to those who listen; it goes out with the commit."""
+    def telling(self, signalled: int | None = None) -> list[Encoded]:
+        """The word to those who listen, that anything or this run may be due; it goes out with the commit."""
+        if signalled is not None:
+            return [self._step("tell_of_signal", channel=CHANNEL, message=self._schema, run=signalled)]
         return [self._step("tell_others", channel=CHANNEL, message=self._schema)]
 
     def settle(self, doubt: Doubt, patience: float) -> bool:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from secrets import token_hex
 
+from fencepost.store.changes import Signalled, Told
 from fencepost.store.postgres_connection import LOST, PostgresConnection, PostgresError
 
 _log = logging.getLogger(__name__)
@@ -43,8 +44,9 @@ class Listener:
         self._connect = connect
         self._statement = listen
         self._change = change
+        self._of_run = f"{change} run "
         self._say = say
-        self._told: list[Callable[[], None]] = []
+        self._told: list[Told] = []
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -52,7 +54,7 @@ class Listener:
         self.hears = False
         """Whether the last proof came in."""
 
-    def hear(self, told: Callable[[], None]) -> None:
+    def hear(self, told: Told) -> None:
         """Call `told`, on the listener's thread, whenever something may have changed."""
         with self._lock:
             self._told.append(told)
@@ -60,7 +62,7 @@ class Listener:
                 self._thread = threading.Thread(target=self._run, name="fencepost-listener", daemon=True)
                 self._thread.start()
 
-    def forget(self, told: Callable[[], None]) -> None:
+    def forget(self, told: Told) -> None:
         """Call it no more."""
         with self._lock:
             self._told.remove(told)
@@ -98,9 +100,9 @@ class Listener:
         """Hear until told to close; raises `PostgresError` or `FencepostError` when nothing is heard any more."""
         connection.execute(self._statement)
         # Whatever was told while nobody listened.
-        self._tell()
+        self._tell(None)
         while not self._closing:
-            proof = f"{self._change} {token_hex(8)}"
+            proof = f"{self._change} proof {token_hex(8)}"
             self._say(proof)
             if not self._hear_until(connection, proof, seconds=ANSWER_WITHIN):
                 raise PostgresError(LOST, "a message to ourselves was not passed on")
@@ -113,8 +115,8 @@ class Listener:
         until = time.monotonic() + seconds
         while not self._closing and (left := until - time.monotonic()) > 0:
             messages = connection.notices()
-            if self._change in messages:
-                self._tell()
+            if news := [one for one in set(messages) if one == self._change or one.startswith(self._of_run)]:
+                self._tell(_signalled(news[0].removeprefix(self._of_run)) if len(news) == 1 else None)
             if proof in messages:
                 return True
             self._wait(self._wakes, connection, seconds=left)
@@ -126,11 +128,21 @@ class Listener:
             waiting.register(end.fileno(), select.POLLIN)
         waiting.poll(seconds * 1000)
 
-    def _tell(self) -> None:
+    def _tell(self, signalled: Signalled | None) -> None:
         with self._lock:
             told = list(self._told)
         for call in told:
-            call()
+            call(signalled)
+
+
+def _signalled(words: str) -> Signalled | None:
+    """The run that a message is about, of what `tell_of_signal` says of it; None: it is about none."""
+    match words.split():
+        case [run, generation, state]:
+            return Signalled(int(run), int(generation), state)
+        case [run] if run.isdecimal():
+            return Signalled(int(run))
+    return None
 
 
 class Heard:
@@ -138,7 +150,7 @@ class Heard:
 
     pulse = 0.25
 
-    def __init__(self, listener: Listener | None, told: Callable[[], None]) -> None:
+    def __init__(self, listener: Listener | None, told: Told) -> None:
         self._listener = listener
         self._told = told
         self._is_told = True
@@ -165,6 +177,6 @@ class Heard:
         if self._listener is not None:
             self._listener.forget(self._hear)
 
-    def _hear(self) -> None:
-        self._is_told = True
-        self._told()
+    def _hear(self, signalled: Signalled | None) -> None:
+        self._is_told = self._is_told or signalled is None
+        self._told(signalled)

@@ -6,14 +6,17 @@ sees what the other has done. Which signal closes which wait is decided in `core
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import fields
 
 from fencepost.core.errors import RunNotFound
-from fencepost.core.records import Run, Signal
+from fencepost.core.records import History, Run, Signal
 from fencepost.core.waits import NOT_WAITING, RUN_ENDED
-from fencepost.store import rows
+from fencepost.store import faultpoints, histories, rows
 from fencepost.store.api import Audited
-from fencepost.store.statements import Work
+from fencepost.store.changes import Signalled
+from fencepost.store.statements import Wanted, Work
 from fencepost.store.verbs import Verbs, whole
 
 _FIELDS = tuple(field.name for field in fields(Signal))
@@ -23,6 +26,35 @@ _AUDITED_AT_ONCE = 100
 
 class SignalVerbs(Verbs):
     """What both stores do alike with signals."""
+
+    @whole
+    def heard_by(self, namespace: str, run_id: str, name: str, id: str = "") -> History | None:
+        """See `Store.heard_by`."""
+        of_run = {"namespace": namespace, "run_id": run_id, "name": name}
+        with self._reading() as reading:
+            found, waits, beside = reading.execute_all(
+                [
+                    ("find_run", {"namespace": namespace, "id": run_id}),
+                    ("waits_open_for", of_run),
+                    ("signals_beside", {"id": id, **of_run}),
+                ]
+            )
+        if not found:
+            return None
+        run = rows.run(found[0])
+        return History(run, steps=[rows.step(row) for row in waits], signals=[rows.signal(row) for row in beside])
+
+    @whole
+    def signal_at_once(self, run: Run, signal: Signal) -> Signal | None:
+        """See `Store.signal_at_once`."""
+        if run.turn:
+            return None  # an earlier turn may have had it
+        keep, wake, find = _keeping(run, signal, self.now(), refuses=False)
+        with self._writing() as work:
+            work.lock("lock_run", run=run.no)
+            work.announce(signalled=run.no)
+            (found,) = work.commit_with([keep, wake], [find])
+        return rows.signal(found[0]) if found else None
 
     @whole
     def signal(self, namespace: str, run_id: str, signal: Signal, audit: Audited | None = None) -> Signal:
@@ -51,16 +83,8 @@ class SignalVerbs(Verbs):
         now = self.now()
         # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
         work.lock("lock_run", run=run.no)
-        values = {name: getattr(signal, name) for name in _FIELDS}
-        keeping = {"run": run.no, "now": now, "run_ended": RUN_ENDED, "not_waiting": NOT_WAITING, **values}
-        work.announce()
-        kept, _, found = work.execute_all(
-            [
-                ("keep_signal", keeping),
-                ("wake_run", {"run": run.no, "id": signal.id, "now": now}),
-                ("find_signal", {"run": run.no, "id": signal.id}),
-            ]
-        )
+        work.announce(signalled=run.no)
+        kept, _, found = work.execute_all(_keeping(run, signal, now, refuses=True))
         if not found:
             return None
         stored = rows.signal(found[0])
@@ -68,6 +92,29 @@ class SignalVerbs(Verbs):
         if written is not None:
             self._append(work, written)
         return stored
+
+    @whole
+    def claim_signalled(
+        self, woken: Signalled, lease: str, workflows: Sequence[tuple[str, int]], *, namespace: str, now: int
+    ) -> History | None:
+        """See `Store.claim_signalled`."""
+        of_run = {"run": woken.run, "generation": woken.generation, "expected": woken.state, "lease": lease, "now": now}
+        guard = {"namespace": namespace, "workflows": json.dumps(workflows), **of_run}
+        assert woken.generation is not None, "nobody owns it"
+        taken_over = {"run": woken.run, "generation": woken.generation + 1, "now": now}
+        with self._writing() as work:
+            if self.probe is not None:
+                states = [row[0] for row in work.execute("operation_states_of", run=woken.run)]
+                work.passing(faultpoints.of_claim(woken.state, states))
+            found = work.commit_if(
+                ("woken_run", guard),
+                [
+                    ("claim_run", {"takeovers": None, "answers": None, **of_run}),
+                    ("take_over_operations", taken_over),
+                ],
+                histories.tables_of(woken.run),
+            )
+        return None if found is None else histories.read(woken.run, found)
 
     @whole
     def audit_left(self, audit: Audited) -> int:
@@ -89,3 +136,14 @@ class SignalVerbs(Verbs):
     def signalled(self, lease: str) -> list[int]:
         """See `Store.signalled`."""
         return [row[0] for row in self._read("signalled_runs", lease=lease)]
+
+
+def _keeping(run: Run, signal: Signal, now: int, *, refuses: bool) -> list[Wanted]:
+    """What keeps a signal, wakes its run, and reads what became of it."""
+    values = {name: getattr(signal, name) for name in _FIELDS}
+    reasons = {"run_ended": RUN_ENDED, "not_waiting": NOT_WAITING, "refuses": int(refuses)}
+    return [
+        ("keep_signal", {"run": run.no, "now": now, **reasons, **values}),
+        ("wake_run", {"run": run.no, "id": signal.id, "now": now}),
+        ("find_signal", {"run": run.no, "id": signal.id}),
+    ]

@@ -18,7 +18,7 @@ from fencepost.store import faultpoints, joining
 from fencepost.store.api import Answer, Group, NewRun, Started
 from fencepost.store.batch import Writer
 from fencepost.store.callers import Steps
-from fencepost.store.changes import Looked
+from fencepost.store.changes import Looked, Told
 from fencepost.store.connection import Connection, SqliteError
 from fencepost.store.failures import unavailable
 from fencepost.store.groups import Outcome, audits
@@ -70,7 +70,7 @@ class SqliteStore(LedgerVerbs):
         """See `Store.latest`."""
         return max(self.clock(), int(self._read("latest_time")[0][0]))
 
-    def changes(self, told: Callable[[], None]) -> Looked:  # noqa: ARG002 - a file tells nobody; it is looked at
+    def changes(self, told: Told) -> Looked:  # noqa: ARG002 - a file tells nobody; it is looked at
         """See `Store.changes`. Writes of this process count too."""
         return Looked(self._version)
 

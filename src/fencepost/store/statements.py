@@ -72,11 +72,19 @@ class Work(Statements):
         """
         return self.execute_all([*writes, *reads])[len(writes) :]
 
+    def commit_if(self, guard: Wanted, writes: Sequence[Wanted], reads: Sequence[Wanted]) -> list[list[Row]] | None:
+        """`commit_with` if the guard finds a row; None, and nothing is changed, if it does not."""
+        name, values = guard
+        return self.commit_with(writes, reads) if self.execute(name, **values) else None
+
     def was_in_vain(self) -> None:
         """Nothing was changed: where there is a trip its end need not be durable."""
 
     def lock(self, name: str, /, **values: Any) -> None:
         """Keep others from what a query names until the end; nothing to do where one writes at a time."""
 
-    def announce(self) -> None:
-        """Tell other processes, once this is committed, that something may be due; nothing where they look anyway."""
+    def announce(self, *, signalled: int | None = None) -> None:
+        """Tell other processes, once this is committed, that something may be due; nothing where they look anyway.
+
+        `signalled`: it is this run, for which a signal was kept, and nothing else.
+        """

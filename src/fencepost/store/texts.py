@@ -36,8 +36,8 @@ from fencepost.store.moves import (
 )
 
 CLEAR: dict[str, frozenset[str]] = {
-    "run.hold": frozenset({"reason", "step", "item", "key", "reference", "attempts", "state"}),
-    "run.error": frozenset({"class", "steps"}),
+    "run.hold": frozenset({"reason", "step", "item", "key", "reference", "attempts", "state", "forward"}),
+    "run.error": frozenset({"class", "steps", "otherwise"}),
     "run.cancel": frozenset({"who", "at"}),
     "step.detail": frozenset({
         "many", "within", "valid_for", "authorise", "child", "detached", "attempts", "failures", "format_failures",

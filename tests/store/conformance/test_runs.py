@@ -126,7 +126,7 @@ def test_a_failed_run_that_is_resumed_is_ready_at_once(ledger: Ledger) -> None:
 
 def test_somebody_elses_write_is_heard_of(ledger: Ledger) -> None:
     other = ledger.another()
-    changes = ledger.store.changes(lambda: None)
+    changes = ledger.store.changes(lambda signalled: None)
     until(lambda: not changes.look(), "everything that was written before to be seen")
 
     other.start_run(build.new_run())

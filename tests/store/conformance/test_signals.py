@@ -1,9 +1,13 @@
 """Signals are kept whether they come early, twice or late, and a run that waits for one is woken."""
 
+from dataclasses import replace
+
 import pytest
 
 from fencepost.core.errors import RunNotFound
-from fencepost.core.states import RunState, SignalState
+from fencepost.core.records import Run
+from fencepost.core.states import OperationState, RunState, SignalState
+from fencepost.store.changes import Signalled
 from tests.store import build
 from tests.store.conftest import Ledger
 
@@ -132,3 +136,107 @@ def test_an_owner_finds_a_cancel_until_it_has_recorded_it(ledger: Ledger) -> Non
     ledger.do(run, build.open_step(run, "cancel", "cancel", state="done", closed_at=build.NOW))
 
     assert ledger.store.signalled("lease-1") == []
+
+
+def waiting(ledger: Ledger) -> Run:
+    """A run that was given up to wait for "decision"."""
+    run = ledger.running()
+    ledger.do(run, build.open_step(run), build.move_run(run, "wait", "waiting"))
+    return ledger.run(run)
+
+
+def test_of_a_run_a_sender_finds_what_hears_its_signal(ledger: Ledger) -> None:
+    run = ledger.running()
+    ledger.do(run, build.open_step(run), build.open_step(run, "wait:1", name="other"), build.open_step(run, "wait:2"))
+    ledger.do(run, build.move_step(run, "finish", "open", "done", position="wait:2"))
+    for id, wait in (("s1", "decision"), ("s2", "other"), ("s3", "other")):
+        ledger.store.signal("default", "run-1", build.signal(id, wait))
+
+    found = ledger.store.heard_by("default", "run-1", "decision", "s3")
+
+    assert found is not None
+    assert (found.run.no, [step.position for step in found.steps]) == (run.no, ["wait:0"])
+    assert [signal.id for signal in found.signals] == ["s1", "s3"]
+    assert ledger.store.heard_by("default", "nobody", "decision") is None
+
+
+def test_a_signal_that_a_run_takes_is_kept_at_once_and_wakes_it(ledger: Ledger) -> None:
+    run = waiting(ledger)
+
+    kept = ledger.store.signal_at_once(run, build.signal())
+
+    assert kept is not None
+    assert kept.state is SignalState.KEPT
+    assert ledger.load(run).signals == [kept]
+    assert ledger.run(run).wake_at == build.NOW
+    assert ledger.store.signal_at_once(run, build.signal(payload='{"ok":false}')) == kept, "its id counts once"
+
+
+def test_what_would_be_refused_is_not_kept_at_once(ledger: Ledger) -> None:
+    closed, ended = ledger.running("closed"), ledger.running("ended")
+    ledger.do(closed, build.open_step(closed), build.move_step(closed, "finish", "open", "done"))
+    ledger.do(ended, build.move_run(ended, "succeed", "succeeded"))
+    in_a_later_turn = replace(ledger.running("later"), turn=1)
+
+    for run in (closed, ended, in_a_later_turn):
+        assert ledger.store.signal_at_once(run, build.signal()) is None
+        assert ledger.load(run).signals == []
+    refused = ledger.store.signal("default", "ended", build.signal())
+    assert ledger.store.signal_at_once(ended, build.signal()) == refused
+
+
+def told_of(run: Run) -> Signalled:
+    return Signalled(run.no, run.generation, run.state)
+
+
+def test_a_run_that_was_signalled_is_claimed_and_loaded_as_it_was_told_of(ledger: Ledger) -> None:
+    run = ledger.running()
+    ledger.do(run, build.new_operation(run), build.open_step(run), build.move_run(run, "wait", "waiting"))
+    ledger.store.signal_at_once(ledger.run(run), build.signal())
+    told = told_of(ledger.run(run))
+    ledger.store.take_lease(build.lease("lease-2", at=ledger.now))
+    of_two = {"namespace": "default", "now": ledger.now}
+
+    found = ledger.store.claim_signalled(told, "lease-2", build.WORKFLOWS, **of_two)
+
+    assert found is not None
+    assert found == ledger.load(run)
+    assert (found.run.lease, found.run.state, found.run.generation) == (
+        "lease-2",
+        RunState.RUNNING,
+        told.generation + 1,
+    )
+    assert [one.state for one in found.operations] == [OperationState.UNKNOWN], "it may have been sent"
+    assert [signal.id for signal in found.signals] == ["signal-1"]
+    assert ledger.store.claim_signalled(told, "lease-1", build.WORKFLOWS, **of_two) is None, "it is another's now"
+    assert ledger.load(run) == found
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"generation": 7}, {"state": "cancelling"}, {"lease": "over"}, {"lease": "nobody"}, {"namespace": "tests"},
+        {"workflows": [("approve", 2)]}, {"now": build.NOW - 1}, {"queue": "mail"}, {"claimed": True},
+    ],
+)  # fmt: skip
+def test_a_run_that_is_not_as_it_was_told_of_is_left_alone(ledger: Ledger, changed: dict[str, object]) -> None:
+    queue = changed.get("queue")
+    run = ledger.running(queue=queue) if queue else ledger.running()
+    ledger.do(run, build.open_step(run), build.move_run(run, "wait", "waiting"))
+    ledger.store.signal("default", "run-1", build.signal())
+    ledger.store.take_lease(build.lease("over", at=ledger.now))
+    ledger.store.end_lease("over", now=ledger.now)
+    told = told_of(ledger.run(run))._replace(**{k: v for k, v in changed.items() if k in ("generation", "state")})
+    if changed.get("claimed"):
+        ledger.store.take_lease(build.lease("lease-2", at=ledger.now))
+        assert ledger.claim("lease-2", queues=True)
+    before = ledger.load(run)
+    wanted = {"namespace": "default", "now": ledger.now}
+    wanted |= {name: changed[name] for name in ("namespace", "now") if name in changed}
+
+    found = ledger.store.claim_signalled(
+        told, changed.get("lease", "lease-1"), changed.get("workflows", build.WORKFLOWS), **wanted
+    )
+
+    assert found is None
+    assert ledger.load(run) == before

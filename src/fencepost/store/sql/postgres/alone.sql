@@ -18,6 +18,9 @@ WITH changed AS (
     AND NOT EXISTS (
         SELECT 1 FROM fencepost.containment WHERE strpos(:toward, mark) > 0 AND probe_run IS DISTINCT FROM :run::bigint
     )
+    AND CASE
+        WHEN strpos(:toward, chr(10) || 'below' || chr(10)) > 0 THEN NOT fencepost.unknown_below(:run::bigint) ELSE true
+    END
     RETURNING 1
 )
 SELECT fencepost.all_of(count(*), 1) FROM changed;

@@ -2,7 +2,8 @@
 -- it acts under in its own statement, under the lock of `lock_runs`; one row less than was given ends the transaction.
 
 -- name: new_operation
--- Insert operations, reserved or at once dispatched: then with their first attempts, and not toward what is contained.
+-- Insert operations, reserved or at once dispatched: then with their first attempts, not toward what is contained, and
+-- where their runs mind their children, not while something is unknown below them.
 WITH changed AS (
     INSERT INTO fencepost.operation (
         run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
@@ -31,6 +32,9 @@ WITH changed AS (
         SELECT 1 FROM fencepost.containment
         WHERE strpos(move.toward, containment.mark) > 0 AND containment.probe_run IS DISTINCT FROM move.run
     )
+    AND CASE
+        WHEN strpos(move.toward, chr(10) || 'below' || chr(10)) > 0 THEN NOT fencepost.unknown_below(move.run) ELSE true
+    END
     ORDER BY place
     RETURNING 1
 )
@@ -127,7 +131,7 @@ SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;
 
 -- name: dispatch_operation
 -- Lead operations from reserved or unknown to dispatched, under the next attempt number; the first one in this row.
--- Not toward what is contained.
+-- Not toward what is contained, nor anew while something is unknown below a run that minds its children.
 WITH changed AS (
     UPDATE fencepost.operation SET
         state = 'dispatched',
@@ -160,6 +164,9 @@ WITH changed AS (
         SELECT 1 FROM fencepost.containment
         WHERE strpos(move.toward, containment.mark) > 0 AND containment.probe_run IS DISTINCT FROM move.run
     )
+    AND CASE
+        WHEN strpos(move.toward, chr(10) || 'below' || chr(10)) > 0 AND move.expected = 'reserved' THEN NOT fencepost.unknown_below(move.run) ELSE true
+    END
     RETURNING 1
 )
 SELECT fencepost.all_of(count(*), cardinality(:run)) FROM changed;

@@ -107,6 +107,13 @@ SELECT pg_advisory_xact_lock(hashtextextended(:namespace || ' ' || :resource, 0)
 -- Tell those who listen, with the commit.
 SELECT pg_notify(:channel, :message);
 
+-- name: tell_of_signal
+-- Tell those who listen, with the commit, of a run for which a signal is kept: its number, and how it can be claimed.
+SELECT pg_notify(
+    :channel, :message || ' run ' || no || CASE WHEN lease IS NULL THEN ' ' || generation || ' ' || state ELSE '' END
+)
+FROM fencepost.run WHERE no = :run;
+
 -- name: listen
 -- Hear what is told from now on.
 LISTEN fencepost;

@@ -1,8 +1,8 @@
 -- Messages to runs.
 
 -- name: keep_signal
--- Insert a signal unless its id exists. Only this statement can know in time whether anybody may still take it; the run
--- is locked before.
+-- Insert a signal unless its id exists; one that is refused, only where it `refuses`. Only this statement can know in
+-- time whether anybody may still take it; the run is locked before.
 INSERT INTO fencepost.signal (run, id, name, payload, fingerprint, sender, state, reason, position, sent_at, closed_at)
 SELECT asked.no, :id, :name, :payload, :fingerprint, :sender,
     CASE WHEN asked.refusal IS NULL THEN :state ELSE 'refused' END,
@@ -23,6 +23,7 @@ FROM (
     END AS refusal
     FROM fencepost.run WHERE run.no = :run AND run.state <> 'continued'
 ) AS asked
+WHERE asked.refusal IS NULL OR :refuses::bigint = 1
 ON CONFLICT (run, id) DO NOTHING
 RETURNING id;
 
@@ -30,6 +31,21 @@ RETURNING id;
 -- The signal of a run with this id.
 SELECT id, name, payload, state, sent_at, sender, fingerprint, reason, position, closed_at
 FROM fencepost.signal WHERE run = :run AND id = :id;
+
+-- name: waits_open_for
+-- The open waits of a run's last turn that a signal of this name may be for, in the order in which they were opened.
+SELECT position, kind, step.name, step.fingerprint, step.state, opened_at, step.version, request, detail, step.result,
+    step.error, step.delivered, due_at, closed_at
+FROM fencepost.run JOIN fencepost.step ON step.run = run.no
+WHERE run.namespace = :namespace AND run.id = :run_id AND run.state <> 'continued'
+AND step.name = :name AND step.kind = 'wait' AND step.state = 'open' ORDER BY step.no;
+
+-- name: signals_beside
+-- The signals of a run's last turn that have this name or this id, in the order in which they came.
+SELECT signal.id, signal.name, payload, signal.state, sent_at, sender, signal.fingerprint, reason, position, closed_at
+FROM fencepost.run JOIN fencepost.signal ON signal.run = run.no
+WHERE run.namespace = :namespace AND run.id = :run_id AND run.state <> 'continued'
+AND (signal.name = :name OR signal.id = :id) ORDER BY signal.no;
 
 -- name: earlier_signal
 -- The signal with this id that an earlier turn of the run has applied or refused.
@@ -43,6 +59,21 @@ UPDATE fencepost.run SET wake_at = :now, version = version + 1, changed_at = :no
 WHERE no = :run AND state IN ('waiting', 'cancelling', 'compensating') AND lease IS NULL
 AND coalesce(wake_at > :now, true)
 AND EXISTS (SELECT 1 FROM fencepost.signal WHERE run = :run AND id = :id AND state = 'kept');
+
+-- name: woken_run
+-- Lock a run that a signal has made due, if it is still as the sender has left it, nobody is claiming it, and it may be
+-- claimed for this lease, which is kept live; else end the transaction. The lease comes first, as everywhere.
+WITH owner AS MATERIALIZED (SELECT id FROM fencepost.lease WHERE id = :lease AND state = 'live' FOR SHARE)
+SELECT fencepost.all_of(count(*), 1) FROM (
+    SELECT no FROM fencepost.run
+    WHERE no = :run AND generation = :generation AND state = :expected AND lease IS NULL AND queue IS NULL AND resource IS NULL
+    AND wake_at <= :now AND namespace = :namespace
+    AND (workflow, workflow_version) IN (
+        SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
+    )
+    AND EXISTS (SELECT 1 FROM owner)
+    FOR NO KEY UPDATE OF run SKIP LOCKED
+) AS woken;
 
 -- name: unaudited_signals
 -- Signals that their runs' ends have refused and of which the audit has no row yet; so many at most.

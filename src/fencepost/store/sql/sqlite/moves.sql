@@ -3,7 +3,8 @@
 -- the pages it touches, as INSERT ... SELECT would.
 
 -- name: new_operation
--- Insert an operation, reserved or at once dispatched: then with its first attempt, and not toward what is contained.
+-- Insert an operation, reserved or at once dispatched: then with its first attempt, not toward what is contained, and
+-- where its run minds its children, not while something is unknown below it.
 INSERT INTO operation (
     run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, compensates,
     state, attempts, generation, error, not_before, budget_from, reserved_at, changed_at, first_token, first_lease,
@@ -13,6 +14,14 @@ INSERT INTO operation (
         SELECT no FROM run WHERE no = :run AND generation = :generation AND state = :run_state AND NOT EXISTS (
             SELECT 1 FROM containment WHERE instr(:toward, mark) > 0 AND probe_run IS NOT :run
         )
+        AND iif(instr(:toward, char(10) || 'below' || char(10)) > 0, NOT EXISTS (
+            WITH RECURSIVE below (no) AS (
+                SELECT no FROM run WHERE parent = :run AND parent_step IS NOT NULL
+                UNION ALL
+                SELECT run.no FROM below JOIN run ON run.parent = below.no AND run.parent_step IS NOT NULL
+            )
+            SELECT 1 FROM below JOIN operation ON operation.run = below.no WHERE operation.state = 'unknown'
+        ), 1)
     ),
     :step, :item, :effect, :contract_version, :key, :key_scheme, :scope, :request, :fingerprint, :policy, :compensates,
     :state, :attempts, :generation, :error, :not_before, :at, :at, :at, :token, :lease,
@@ -74,7 +83,7 @@ AND (SELECT generation FROM run WHERE no = :run) = :generation;
 
 -- name: dispatch_operation
 -- Lead an operation from reserved or unknown to dispatched, under the next attempt number; the first one in this row.
--- Not toward what is contained.
+-- Not toward what is contained, nor anew while something is unknown below a run that minds its children.
 UPDATE operation SET
     state = 'dispatched',
     attempts = :number,
@@ -92,7 +101,15 @@ UPDATE operation SET
     changed_at = :at
 WHERE run = :run AND step = :step AND item = :item AND state = :expected AND attempts = :number - 1
 AND (SELECT generation FROM run WHERE no = :run AND state = :run_state) = :generation
-AND NOT EXISTS (SELECT 1 FROM containment WHERE instr(:toward, mark) > 0 AND probe_run IS NOT :run);
+AND NOT EXISTS (SELECT 1 FROM containment WHERE instr(:toward, mark) > 0 AND probe_run IS NOT :run)
+AND iif(instr(:toward, char(10) || 'below' || char(10)) > 0 AND :expected = 'reserved', NOT EXISTS (
+    WITH RECURSIVE below (no) AS (
+        SELECT no FROM run WHERE parent = :run AND parent_step IS NOT NULL
+        UNION ALL
+        SELECT run.no FROM below JOIN run ON run.parent = below.no AND run.parent_step IS NOT NULL
+    )
+    SELECT 1 FROM below JOIN operation ON operation.run = below.no WHERE operation.state = 'unknown'
+), 1);
 
 -- name: settle_first
 -- Record what is proved of the first attempt, with its evidence.

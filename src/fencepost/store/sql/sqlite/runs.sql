@@ -152,7 +152,7 @@ ORDER BY no LIMIT 1;
 UPDATE run SET
     state = CASE WHEN state IN ('ready', 'waiting') THEN 'running' ELSE state END,
     generation = generation + 1, version = version + 1, lease = :lease, wake_at = NULL, woken = 0, behind = NULL,
-    changed_at = :now, takeovers = :takeovers, answers = :answers,
+    changed_at = :now, takeovers = coalesce(:takeovers, takeovers), answers = coalesce(:answers, answers),
     began_at = CASE WHEN queue IS NOT NULL OR resource IS NOT NULL THEN coalesce(began_at, :now) END
 WHERE no = :run AND generation = :generation AND state = :expected;
 

@@ -538,6 +538,22 @@ BEGIN
 END
 $$;
 
+-- Whether an operation is unknown in a child attached to a run, or in one of its own: asked in the write that would let a
+-- new effect of the run begin, and only where the run has such children. It sees what is committed when it is asked.
+CREATE FUNCTION fencepost.unknown_below(above bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN EXISTS (
+        WITH RECURSIVE below (no) AS (
+            SELECT run.no FROM fencepost.run WHERE parent = above AND parent_step IS NOT NULL
+            UNION ALL
+            SELECT run.no FROM below
+            JOIN fencepost.run ON run.parent = below.no AND run.parent_step IS NOT NULL
+        )
+        SELECT 1 FROM below JOIN fencepost.operation ON operation.run = below.no WHERE operation.state = 'unknown'
+    );
+END
+$$;
+
 -- Who may do what in a namespace, as its code declared it last. Without a row everybody may do every verb.
 CREATE TABLE fencepost.permission (
     namespace text COLLATE "C" NOT NULL PRIMARY KEY,
