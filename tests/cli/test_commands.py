@@ -30,6 +30,7 @@ def test_the_commands_are_those_that_the_docs_name():
             "reconcile",
             "reopen",
             "bulk",
+            "bulks",
             "proposals",
             "confirm",
             "decline",
