@@ -14,7 +14,7 @@ from fencepost import (
 )
 from fencepost.core.callback import token_digest
 from fencepost.core.contract import Retry
-from fencepost.core.records import REPORTED
+from fencepost.core.records import LOOK_UP, REPORTED
 from fencepost.core.states import OperationState, RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
@@ -220,6 +220,75 @@ async def test_a_report_has_the_target_asked_at_once_and_is_evidence_once_agains
             await app.settle("r", "begin_slowly", happened=False, by="ann", reason="I looked")
         assert (await operation(app, "r", "begin_slowly")).state is OperationState.UNKNOWN
     assert (target.requests, target.looked) == (["video"], 2)
+
+
+@effect(reconcile=find_slowly, attempt_timeout="50ms", settle="0s", retry=HOURLY)
+async def hangs(call: Call, name: str) -> str:
+    await farm.reporting(await call.callback("rendered"))
+    return await target.take(call, name)
+
+
+@workflow()
+async def hanging(run: Run, name: str) -> str:
+    await run.do(hangs(name))
+    return await run.wait("rendered", str, callback=hangs)
+
+
+@played
+async def test_a_report_that_came_while_the_request_was_on_its_way_is_read_before_an_absence_is_believed(db):
+    """It raised no generation: its owner may believe what it sees, and has not heard of the report."""
+    target.plan("video", Gate())  # until its time is over, and with it the span
+    target.answers += [Absent()] * 9
+    async with with_secret(db, hanging) as app:
+        farm.reporting = lambda token: app.callback(token, "a film")
+        await app.start(hanging, "video", id="r")
+        await until(lambda: target.looked, "the question")
+        await reaches(app, "r", RunState.WAITING)
+        seen = (await operation(app, "r", "hangs")).observations
+        assert {one.says for one in seen if one.kind == LOOK_UP} == {"inconclusive"}
+        assert (await operation(app, "r", "hangs")).state is OperationState.UNKNOWN
+    assert target.requests == ["video"]
+
+
+@played
+async def test_a_report_on_what_is_unknown_takes_the_run_from_whoever_asks_about_it_now(db):
+    """What they were told before they had heard of the report can change nothing any more."""
+    asking = Gate()
+    target.plan("video", "lose")
+    async with with_secret(db, begun_asked) as app:
+        farm.answers += [None, asking]
+        await app.start(begun_asked, "video", id="r")
+        await reaches(app, "r", RunState.WAITING)
+        await app.reconcile("r", by="ann", reason="sooner")
+        await asking.reached.wait()
+        before = (await app.show("r")).run
+        await app.callback(farm.tokens[0], "a film")
+        after = (await app.show("r")).run
+        assert (before.state, after.generation > before.generation) == (RunState.RUNNING, True)
+        asking.opened.set()
+        await reaches(app, "r", RunState.WAITING, RunState.HELD)
+        assert (await operation(app, "r", "begin_asked")).state is OperationState.UNKNOWN
+    assert target.requests == ["video"]
+
+
+async def find_when_told(call: Call, name: str) -> Found[str] | Absent | Inconclusive:
+    asking = farm.answers.pop(0) if farm.answers else None
+    if asking is None:
+        return Inconclusive("come back")
+    await asking.wait()
+    return Absent()
+
+
+@effect(reconcile=find_when_told, attempt_timeout="5s", settle="0s", retry=HOURLY)
+async def begin_asked(call: Call, name: str) -> str:
+    farm.tokens.append(await call.callback("rendered"))
+    return await target.take(call, name)
+
+
+@workflow()
+async def begun_asked(run: Run, name: str) -> str:
+    await run.do(begin_asked(name))
+    return await run.wait("rendered", str, callback=begin_asked)
 
 
 @played
