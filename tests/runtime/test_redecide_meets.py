@@ -4,7 +4,8 @@ import pytest
 
 from fencepost.core.contract import Retry
 from fencepost.core.duration import HOUR
-from fencepost.core.errors import CompensationIncomplete, HistoryMismatch, StepFailed, VerbRefused
+from fencepost.core.errors import CompensationIncomplete, HistoryMismatch, SecondPersonNeeded, StepFailed, VerbRefused
+from fencepost.core.permissions import Permissions
 from fencepost.core.states import OperationState, RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
@@ -228,3 +229,25 @@ async def test_an_effect_that_failed_for_good_says_so_again_and_is_not_tried_aga
         await reaches(app, "r", RunState.SUCCEEDED)
         assert await handle.result() == first
         assert len((await operation(app, "r", "tried")).attempts) == 1
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+
+
+@played
+async def test_an_override_takes_two_persons_where_overrides_do(db):
+    said.extend(["right", "left", "right"])
+    two = Permissions({"ann": "operator", "bob": "operator"}, two_persons=["override"])
+    async with working(db, begins, permissions=two) as app:
+        handle = await app.start(begins, id="r")
+        await reaches(app, "r", RunState.SUCCEEDED)
+        with pytest.raises(SecondPersonNeeded):
+            await app.redecide("r", "decide", by="ann", reason="not this", override=True)
+        (proposed,) = await app.proposals()
+        assert (await app.show("r")).run.state is RunState.SUCCEEDED
+        await app.confirm(proposed.no, by="bob", reason="I have looked")
+        assert await handle.result() == "made left"
+        row = next(row for row in app.store.audits("default", "r") if row.verb == "redecide")
+        assert (row.actor, row.step) == ("bob", "/decide")
+        assert "lost by override" in row.after
+    assert target.requests == ["right", "left"]
