@@ -248,6 +248,18 @@ def test_the_span_is_over_when_both_clocks_say_so():
     assert decide(asked, ASKED, after(SPAN, owned_for=SPAN)) == LookUp()
 
 
+def test_an_absence_is_no_proof_while_somebody_reports_under_the_operations_token():
+    """Nothing else than its request can have brought the token there, whatever the look-up and the fence say."""
+    heard = [Observation(recovery.REPORTED, None, "{}", seen_at=START + SECOND)]
+    late = after(SPAN, owned_for=SPAN)
+    assert absence_is_proof(operation(), ASKED, late)
+    assert not absence_is_proof(operation(observations=heard), ASKED, late)
+    fenced = [attempt(token=1)]
+    assert absence_is_proof(operation(attempts=fenced), FENCED, replace(late, token=2))
+    assert not absence_is_proof(operation(attempts=fenced, observations=heard), FENCED, replace(late, token=2))
+    assert decide(operation(observations=heard), ASKED, late) == LookUp()
+
+
 def test_the_span_counts_from_the_last_unresolved_attempt():
     sent = [attempt(), attempt(2, START + MINUTE), attempt(3, START + 2 * MINUTE, Outcome.NOT_APPLIED)]
     assert not absence_is_proof(operation(attempts=sent), ASKED, after(MINUTE + SPAN - 1))

@@ -41,6 +41,9 @@ async def lived(folder: Path) -> dict[str, str]:
                 await app.cancel(f"corpus:{name}", by="ann", reason="for the corpus")
             wanted = {RunState.WAITING} if name == "waiting" else RESTING - {RunState.WAITING}
             await _rests(app, f"corpus:{name}", *wanted)
+            if name == "judging":
+                await app.redecide("corpus:judging", by="ann", reason="for the corpus", override=True)
+                await _rests(app, "corpus:judging", RunState.SUCCEEDED)
             found[name] = dump_history(await app.show(f"corpus:{name}"))
         first = app.store.turn(app.namespace, "corpus:turning", 0)
         assert first is not None, "it has three turns"

@@ -4,6 +4,7 @@ They are frozen: a stored history is replayed against this code by every later v
 workflow of its own; nothing here is changed.
 """
 
+import itertools
 from datetime import datetime
 from decimal import Decimal
 
@@ -22,6 +23,7 @@ from fencepost import (
     StepFailed,
     compute,
     effect,
+    model,
     read,
     workflow,
 )
@@ -191,9 +193,26 @@ async def patched(run: Run) -> str:
     return "before"
 
 
+SAYS = itertools.cycle(["left", "right"])
+
+
+@model(output=str)
+async def judge(call: Call, about: str) -> str:
+    return next(SAYS)
+
+
+@workflow()
+async def judging(run: Run) -> str:
+    """Is decided anew: an effect of the first decision stands beside that of the second."""
+    before = await run.do(double(1))
+    way = await run.do(judge("which way"))
+    await run.do(make(way), item=way)
+    return f"{before} {way} {await run.do(double(2))}"
+
+
 WORKFLOWS: dict[str, Workflow[..., object]] = {
     one.name: one
     for one in (
-        steps, refusals, races, failing, undoing, cancelled, waiting, child, parent, turning, patched,
+        steps, refusals, races, failing, undoing, cancelled, waiting, child, parent, turning, patched, judging,
     )
 }  # fmt: skip

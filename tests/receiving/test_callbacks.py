@@ -128,8 +128,11 @@ def test_whoever_guesses_learns_nothing(url, post):
             strange = [token[:-1], token.lower(), "fpc_" + "A" * 43, "x", "é"]
             said = [await post(endpoint, "/jobs/done", b'"a film"', bearer(one)) for one in strange[:-1]]
             assert len({(status, body) for status, _, body in said}) == 1
-            assert said[0][0] == 404
+            assert (said[0][0], json.loads(said[0][2])["detail"]) == (404, "nothing was taken in")
             assert (await post(endpoint, "/jobs/done", b'"a film"', {}))[0] == 404
+            strangers = await app.strange_tokens()
+            assert (await post(endpoint, "/done", b'"a film"', {}))[0] == 404
+            assert await app.strange_tokens() == strangers, "without a token nobody is a stranger"
             assert (await post(endpoint, "/jobs/other", b'"a film"', bearer(token)))[0] == 404
             assert (await post(endpoint, "/jobs/done", b"", {}, "GET"))[0] == 405
             assert (await post(endpoint, "/jobs/done", b"{nothing", bearer(token)))[0] == 400

@@ -458,7 +458,7 @@ def test_a_job_that_reports_is_not_believed_absent_and_not_begun_again(db, when)
                 farm.gate.opened.set()
             await reaches(app, "r", RunState.HELD)
             assert (await hold(app, "r"))["reason"] == HoldReason.CANNOT_TELL
-            with pytest.raises(VerbRefused, match="may still land"):
+            with pytest.raises(VerbRefused, match="reports on the job under its token"):
                 await app.settle("r", "begin", happened=False, by="ann", reason="not there")
             await app.settle("r", "begin", happened=True, result='"job 7"', by="ann", reason="it reports")
             assert await (await app.handle("r")).result(within="20s") == "a film"

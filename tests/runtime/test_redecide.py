@@ -147,11 +147,14 @@ async def test_it_is_refused_while_an_effect_that_came_after_it_stands_unless_a_
         assert await app.show("r") == before
         await app.redecide("r", by="ann", reason="left is closed", override=True)
         assert await handle.result() == "before 1, after 3: made left", "it gets what is recorded"
+        with pytest.raises(VerbRefused, match="tried came after /redecide:1/decide and stands"):
+            await app.redecide("r", by="ann", reason="still closed")
         await app.redecide("r", by="ann", reason="still closed", override=True)
         assert await handle.result() == "before 1, after 4: made right"
         assert rows(app) == [
             ("ann", "redecide", "refused", None),
             ("ann", "redecide", "done", "/decide"),
+            ("ann", "redecide", "refused", None),
             ("ann", "redecide", "done", "/redecide:1/decide"),
         ]
         assert json.loads(app.store.audits("default", "r")[1].after)["guarantee"] == "lost by override"

@@ -35,12 +35,13 @@ class Versions:
 
     def counts(self, place: int) -> bool:
         """Whether what was delivered in this place in the order is still what the workflow was told."""
-        return not any(place in one for one in self._ranges)
+        return not (self._ranges and any(place in one for one in self._ranges))
 
     def has_asked(self, step: Step) -> bool:
         """Whether the code, as it decides now, has asked at this position, which is no effect's."""
-        told = bool(step.delivered) and self.counts(_place(step))
-        return not self or told or step.position.startswith(self._path)
+        if self.last is None or step.position.startswith(self._path):
+            return True
+        return bool(step.delivered) and self.counts(_place(step))
 
     def has_intended(self, operation: Operation) -> bool:
         """Whether the code, as it decides now, has asked for this effect: if not, it may, and gets what is recorded."""

@@ -28,7 +28,7 @@ from fencepost.core.records import (
     Run,
     Step,
 )
-from fencepost.core.recovery import Moment, absence_is_proof, span_remaining
+from fencepost.core.recovery import Moment, absence_is_proof, span_remaining, was_reported
 from fencepost.core.states import COMPENSATED, FINAL_OPERATION_STATES, OperationState, Outcome, RunState, StepState
 from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
 from fencepost.effects.deliberate import renewed
@@ -348,6 +348,12 @@ def _require_proof(app: Desk, history: History, operation: Operation, now: int, 
     contract = effect_of(app, operation).contract
     # A person has no boot-time clock of their own: since the run was held nobody sends, by the ledger's clock.
     moment = Moment(now, owned_for=now - history.run.changed_at, scope=operation.scope)
+    if was_reported(operation):
+        raise VerbRefused(
+            f"somebody reports on the job under its token, which only {operation.position} can have brought there",
+            hint="find out what they report on; or override, which loses the guarantee",
+            ids={"run": history.run.id},
+        )
     if not absence_is_proof(operation, contract, moment):
         seconds = -(-span_remaining(operation, contract, moment) // SECOND)
         raise VerbRefused(
