@@ -152,6 +152,10 @@ class Rehearsal:
         """See `Store.load`."""
         return self._store.load(run)
 
+    def find(self, namespace: str, run_id: str) -> Run | None:
+        """See `Store.find`."""
+        return self._store.find(namespace, run_id)
+
     def load_all(self, runs: Sequence[int]) -> list[History]:
         """See `Store.load_all`."""
         return self._store.load_all(runs)

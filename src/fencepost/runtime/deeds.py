@@ -76,11 +76,13 @@ def perform(
     operation: tuple[str, str | None] | None = None,
     override: bool = False,
     asked: Mapping[str, Any] | None = None,
+    guard: Callable[[Store, Run], None] | None = None,
 ) -> History:
     """Carry out one verb with its audit row; a refusal is audited as such, and so is an override of the law.
 
     Whoever lacks the verb's role is refused. Where two persons are needed, it is kept as a proposal instead, which
-    `SecondPersonNeeded` tells; `asked` are the verb's own arguments, to be repeated by the second one.
+    `SecondPersonNeeded` tells; `asked` are the verb's own arguments, to be repeated by the second one. `guard` looks
+    at other runs first, and raises where the verb may not be done.
     """
     store, seconded = app.store, app.seconded
     policy: Permissions | None = None
@@ -116,6 +118,8 @@ def perform(
         policy = require(app, verb, by)
         if verb == "compensate" and policy is not None and policy.compensating_above is not None:
             below = _reached_below(store, run)
+        if guard is not None:
+            guard(store, run)
         return store.decide(run.no, decision, confirms=None if seconded is None else Closing(seconded.no, by))
     except _TakesTwo as two:
         assert policy is not None, "it says that two are needed"

@@ -27,6 +27,7 @@ from fencepost.runtime.blame import is_blamed
 from fencepost.runtime.children import LOOK_AGAIN, unknown_below
 from fencepost.runtime.deeds import Deed, Desk, effect_of, entry_of, operation_in, perform
 from fencepost.runtime.intent import new_operation, refused_by_policy
+from fencepost.runtime.kinship import require_no_way_back_above
 from fencepost.runtime.moves import does_not_apply, go_on, move_run, require_no_rival
 from fencepost.runtime.resting import keep
 from fencepost.store.moves import Move, OpenStep
@@ -64,7 +65,10 @@ def forward(
         )  # fmt: skip
         return Deed([chosen, *_goes_on(app, history, operation, now)])
 
-    return perform(app, run, "forward", by=by, reason=reason, version=version, deed=deed, operation=(step, item)).run
+    return perform(
+        app, run, "forward", by=by, reason=reason, version=version, deed=deed, operation=(step, item),
+        guard=require_no_way_back_above,
+    ).run  # fmt: skip
 
 
 def _require_open(run: Run, operation: Operation, steps: Iterable[Step]) -> None:

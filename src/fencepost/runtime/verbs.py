@@ -39,6 +39,7 @@ from fencepost.runtime.blame import blamed
 from fencepost.runtime.deeds import Deed, Desk, after_moves, effect_of, entry_of, operation_in, perform
 from fencepost.runtime.forward import forward
 from fencepost.runtime.going_back import compensate
+from fencepost.runtime.kinship import require_no_way_back_above
 from fencepost.runtime.moves import ask_to_cancel, disown, does_not_apply, go_on, move_run, require_no_rival
 from fencepost.runtime.redeciding import redecide
 from fencepost.runtime.replay import chosen
@@ -129,7 +130,8 @@ def resume(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
         unknown = [one for one in history.operations if one.state is OperationState.UNKNOWN]
         return Deed([*_renewed_steps(history, now), go_on(history.run, now)], _ask_again(unknown, now))
 
-    return perform(app, run, "resume", by=by, reason=reason, version=version, deed=deed).run
+    guard = require_no_way_back_above
+    return perform(app, run, "resume", by=by, reason=reason, version=version, deed=deed, guard=guard).run
 
 
 def retry(
@@ -308,7 +310,8 @@ def reopen(app: Desk, run: Run, *, by: str, reason: str, version: int | None = N
         opened = replace(history.run, state=RunState.READY, generation=history.run.generation + 1)
         return Deed([again, move_run(opened, RunEvent.CANCEL, now, raises=False)._replace(wake_at=now)])
 
-    return perform(app, run, "reopen", by=by, reason=reason, version=version, deed=deed).run
+    guard = require_no_way_back_above
+    return perform(app, run, "reopen", by=by, reason=reason, version=version, deed=deed, guard=guard).run
 
 
 # -- shared by the verbs ----------------------------------------------------------------------------------------------
