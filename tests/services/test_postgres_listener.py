@@ -89,7 +89,7 @@ def test_a_signal_is_told_of_with_the_run_that_it_is_for_and_whether_it_can_be_c
     until(lambda: ear.signalled == [(run.no, None, "")], "its owner to be told of")
     elsewhere.commit([build.group(run, build.open_step(run), build.move_run(run, "wait", "waiting"))], patience=1)
 
-    elsewhere.signal_at_once(elsewhere.load(run.no).run, build.signal())
+    elsewhere.signal_at_once("default", "run-1", build.signal())
 
     until(lambda: ear.signalled[1:] == [(run.no, run.generation, "waiting")], "the run to be told of")
     assert other.signalled == []

@@ -8,6 +8,7 @@ refusal is audited in the commit that refuses; what was never kept is audited by
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.approval import Answer, answer_in, digest_waited_for
@@ -18,7 +19,7 @@ from fencepost.core.states import SignalState, StepState
 from fencepost.effects.values import Door
 from fencepost.runtime import audit
 from fencepost.runtime.permits import require
-from fencepost.runtime.taken import require_fit
+from fencepost.runtime.taken import described, reads_itself, require_fit
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
@@ -38,10 +39,24 @@ def send(
         # It may be taken for an approval, whose giver is the signal's sender: that takes the role by this door too.
         _require(app, answer.verb, run_id, name, who)
     signal = _signal(app, name, payload, id=id or secrets.token_hex(16), sender=by or sender)
-    history = app.store.heard_by(app.namespace, run_id, name, signal.id)
+    at_once = _at_once(app, run_id, signal, value) if by is None else None
+    history = None if at_once is not None else app.store.heard_by(app.namespace, run_id, name, signal.id)
     # A signal's own row says who sent what and when; the chain is for what a person does by hand.
     says = None if by is None else reason or f"sent by hand: {name}"
-    return keep(app, run_id, signal, verb=audit.SIGNAL, history=history, says=says)
+    return keep(app, run_id, signal, verb=audit.SIGNAL, history=history, says=says, at_once=at_once)
+
+
+def _at_once(app: App, run_id: str, signal: Signal, value: Any) -> Signal | None:
+    """The signal, where it can be kept without a look at its waits: what it is says that they can take it.
+
+    Not a mapping or a list: it mostly stands for a type of its own, and would have taken another trip in vain.
+    """
+    if isinstance(value, Mapping | list):
+        return None
+    takes = described(type(value))
+    if takes is None or not reads_itself(type(value), signal.payload):
+        return None
+    return app.store.signal_at_once(app.namespace, run_id, signal, takes=takes)
 
 
 def approve(
@@ -126,9 +141,13 @@ def _signal(app: App, name: str, payload: str, *, id: str, sender: str) -> Signa
 
 
 def keep(
-    app: App, run_id: str, signal: Signal, *, verb: str, history: History | None, says: str | None = None
-) -> Signal:
-    """Store the signal; `says` is what a person's answer gives as its reason, whose acceptance is audited too."""
+    app: App, run_id: str, signal: Signal, *, verb: str, history: History | None, says: str | None = None,
+    at_once: Signal | None = None,
+) -> Signal:  # fmt: skip
+    """Store the signal; `says` is what a person's answer gives as its reason, whose acceptance is audited too.
+
+    `at_once`: it is stored already, and this is how.
+    """
 
     def audited(run: Run, stored: Signal) -> Audit | None:
         if stored.state is SignalState.REFUSED:
@@ -141,8 +160,8 @@ def keep(
         if history is not None:
             known = (history.run.workflow, history.run.workflow_version) in app.workflows
             require_fit(history, signal, by_type=known)
-        at_once = None if history is None or says is not None else app.store.signal_at_once(history.run, signal)
-        # What is refused, audited, or for another turn than was found takes another trip.
+            at_once = None if says is not None else app.store.signal_at_once(app.namespace, run_id, signal)
+        # What is refused, audited, or for a later turn takes another trip.
         kept = at_once or app.store.signal(app.namespace, run_id, signal, audited)
         if kept.fingerprint != signal.fingerprint or kept.name != signal.name:
             raise VerbRefused(  # noqa: TRY301 - audited below, as every refusal of what was not kept

@@ -64,6 +64,15 @@ def require_fit(history: History, signal: Signal, *, by_type: bool) -> None:
         )
 
 
+def reads_itself(kind: type[Any], payload: str) -> bool:
+    """Whether a type can read what was written of a value of it."""
+    try:
+        Door(kind, where="signal").decode(payload)
+    except ValueRefused:
+        return False
+    return True
+
+
 def _is_open_for(step: Step, name: str) -> bool:
     return step.kind == "wait" and step.name == name and step.state is StepState.OPEN
 

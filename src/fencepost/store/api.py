@@ -297,8 +297,8 @@ class Store(Governing, KeepsBulks, Protocol):
     def heard_by(self, namespace: str, run_id: str, name: str, id: str = "") -> History | None:
         """Of a run, only its open waits of this name, and its signals of this name or this id; None: there is none."""
 
-    def signal_at_once(self, run: Run, signal: Signal) -> Signal | None:
-        """`signal` in fewer trips, for a run just found; None, and nothing is kept: `signal` has more to say of it."""
+    def signal_at_once(self, namespace: str, run_id: str, signal: Signal, *, takes: str | None = None) -> Signal | None:
+        """`signal` in one trip; None, and nothing is kept: there is more to say of it. `takes`: what its waits must."""
 
     def signal(self, namespace: str, run_id: str, signal: Signal, audit: Audited | None = None) -> Signal:
         """Store a signal and wake its run if it waits, or return the one that has this id already.

@@ -248,12 +248,12 @@ class Passage(GoverningPassage):
         found = self.inner.heard_by(namespace, run_id, name, id)
         return None if found is None else self._whole(lambda texts: self._history(found, texts))
 
-    def signal_at_once(self, run: Run, signal: Signal) -> Signal | None:
-        """See `Store.signal_at_once`."""
+    def signal_at_once(self, namespace: str, run_id: str, signal: Signal, *, takes: str | None = None) -> Signal | None:
+        """See `Store.signal_at_once`. What a wait takes is sealed too, and then there is always more to say."""
         if self._locked is not None:
             raise _no_codec(self._locked)
-        owner = self._known(run)
-        kept = self.inner.signal_at_once(run, self._signal(signal, owner))
+        owner = namespace, run_id
+        kept = self.inner.signal_at_once(namespace, run_id, self._signal(signal, owner), takes=takes)
         if kept is not None:
             self._open(kept, owner, kept.id)
         return kept

@@ -390,7 +390,7 @@ class _PostgresWork(Work):
     def lock(self, name: str, /, **values: Any) -> None:
         self._waiting.append(encoded(_step(self._queries, name, values)))
 
-    def announce(self, *, signalled: int | None = None) -> None:
+    def announce(self, *, signalled: tuple[str, str] | None = None) -> None:
         self.telling = self._store.telling(signalled)
 
     def _run(self, steps: Sequence[Step]) -> list[Answered]:

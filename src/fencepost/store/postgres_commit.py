@@ -176,10 +176,12 @@ class Commits:
             with suppress(PostgresError):
                 connection.run_encoded([BEGIN, self._step("forget_mark", mark=connection.mark.id), COMMIT])
 
-    def telling(self, signalled: int | None = None) -> list[Encoded]:
+    def telling(self, signalled: tuple[str, str] | None = None) -> list[Encoded]:
         """The word to those who listen, that anything or this run may be due; it goes out with the commit."""
         if signalled is not None:
-            return [self._step("tell_of_signal", channel=CHANNEL, message=self._schema, run=signalled)]
+            namespace, run_id = signalled
+            of_run = {"namespace": namespace, "run_id": run_id}
+            return [self._step("tell_of_signal", channel=CHANNEL, message=self._schema, **of_run)]
         return [self._step("tell_others", channel=CHANNEL, message=self._schema)]
 
     def settle(self, doubt: Doubt, patience: float) -> bool:

@@ -16,7 +16,7 @@ from fencepost.core.waits import NOT_WAITING, RUN_ENDED
 from fencepost.store import faultpoints, histories, rows
 from fencepost.store.api import Audited
 from fencepost.store.changes import Signalled
-from fencepost.store.statements import Wanted, Work
+from fencepost.store.statements import Work
 from fencepost.store.verbs import Verbs, whole
 
 _FIELDS = tuple(field.name for field in fields(Signal))
@@ -45,15 +45,20 @@ class SignalVerbs(Verbs):
         return History(run, steps=[rows.step(row) for row in waits], signals=[rows.signal(row) for row in beside])
 
     @whole
-    def signal_at_once(self, run: Run, signal: Signal) -> Signal | None:
+    def signal_at_once(self, namespace: str, run_id: str, signal: Signal, *, takes: str | None = None) -> Signal | None:
         """See `Store.signal_at_once`."""
-        if run.turn:
-            return None  # an earlier turn may have had it
-        keep, wake, find = _keeping(run, signal, self.now(), refuses=False)
+        of_run = {"namespace": namespace, "run_id": run_id}
+        values = {name: getattr(signal, name) for name in ("id", "name", "payload", "fingerprint", "sender", "sent_at")}
         with self._writing() as work:
-            work.lock("lock_run", run=run.no)
-            work.announce(signalled=run.no)
-            (found,) = work.commit_with([keep, wake], [find])
+            work.lock("lock_named_run", **of_run)
+            work.announce(signalled=(namespace, run_id))
+            (found,) = work.commit_with(
+                [
+                    ("keep_signal_at_once", {"takes": takes, **of_run, **values}),
+                    ("wake_run", {"id": signal.id, "now": self.now(), **of_run}),
+                ],
+                [("find_signal", {"id": signal.id, **of_run})],
+            )
         return rows.signal(found[0]) if found else None
 
     @whole
@@ -83,8 +88,13 @@ class SignalVerbs(Verbs):
         now = self.now()
         # Its owner may be giving it up to wait at this moment: one of the two must see what the other has done.
         work.lock("lock_run", run=run.no)
-        work.announce(signalled=run.no)
-        kept, _, found = work.execute_all(_keeping(run, signal, now, refuses=True))
+        work.announce(signalled=(run.namespace, run.id))
+        of_run = {"namespace": run.namespace, "run_id": run.id, "id": signal.id}
+        values = {name: getattr(signal, name) for name in _FIELDS}
+        keeping = {"run": run.no, "now": now, "run_ended": RUN_ENDED, "not_waiting": NOT_WAITING, **values}
+        kept, _, found = work.execute_all(
+            [("keep_signal", keeping), ("wake_run", {"now": now, **of_run}), ("find_signal", of_run)]
+        )
         if not found:
             return None
         stored = rows.signal(found[0])
@@ -136,14 +146,3 @@ class SignalVerbs(Verbs):
     def signalled(self, lease: str) -> list[int]:
         """See `Store.signalled`."""
         return [row[0] for row in self._read("signalled_runs", lease=lease)]
-
-
-def _keeping(run: Run, signal: Signal, now: int, *, refuses: bool) -> list[Wanted]:
-    """What keeps a signal, wakes its run, and reads what became of it."""
-    values = {name: getattr(signal, name) for name in _FIELDS}
-    reasons = {"run_ended": RUN_ENDED, "not_waiting": NOT_WAITING, "refuses": int(refuses)}
-    return [
-        ("keep_signal", {"run": run.no, "now": now, **reasons, **values}),
-        ("wake_run", {"run": run.no, "id": signal.id, "now": now}),
-        ("find_signal", {"run": run.no, "id": signal.id}),
-    ]

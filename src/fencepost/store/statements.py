@@ -83,8 +83,8 @@ class Work(Statements):
     def lock(self, name: str, /, **values: Any) -> None:
         """Keep others from what a query names until the end; nothing to do where one writes at a time."""
 
-    def announce(self, *, signalled: int | None = None) -> None:
+    def announce(self, *, signalled: tuple[str, str] | None = None) -> None:
         """Tell other processes, once this is committed, that something may be due; nothing where they look anyway.
 
-        `signalled`: it is this run, for which a signal was kept, and nothing else.
+        `signalled`: it is the run of this namespace and id, for which a signal was kept, and nothing else.
         """

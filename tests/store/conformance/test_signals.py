@@ -1,7 +1,5 @@
 """Signals are kept whether they come early, twice or late, and a run that waits for one is woken."""
 
-from dataclasses import replace
-
 import pytest
 
 from fencepost.core.errors import RunNotFound
@@ -163,26 +161,52 @@ def test_of_a_run_a_sender_finds_what_hears_its_signal(ledger: Ledger) -> None:
 def test_a_signal_that_a_run_takes_is_kept_at_once_and_wakes_it(ledger: Ledger) -> None:
     run = waiting(ledger)
 
-    kept = ledger.store.signal_at_once(run, build.signal())
+    kept = ledger.store.signal_at_once("default", "run-1", build.signal())
 
     assert kept is not None
     assert kept.state is SignalState.KEPT
     assert ledger.load(run).signals == [kept]
     assert ledger.run(run).wake_at == build.NOW
-    assert ledger.store.signal_at_once(run, build.signal(payload='{"ok":false}')) == kept, "its id counts once"
+    assert ledger.store.signal_at_once("default", "run-1", build.signal(payload='{"ok":false}')) == kept, (
+        "its id counts once"
+    )
 
 
 def test_what_would_be_refused_is_not_kept_at_once(ledger: Ledger) -> None:
     closed, ended = ledger.running("closed"), ledger.running("ended")
     ledger.do(closed, build.open_step(closed), build.move_step(closed, "finish", "open", "done"))
     ledger.do(ended, build.move_run(ended, "succeed", "succeeded"))
-    in_a_later_turn = replace(ledger.running("later"), turn=1)
+    later = ledger.running("later")
+    ledger.do(later, build.next_turn(later), build.move_run(later, "continue", "continued"))
 
-    for run in (closed, ended, in_a_later_turn):
-        assert ledger.store.signal_at_once(run, build.signal()) is None
-        assert ledger.load(run).signals == []
+    for name in ("closed", "ended", "later", "nobody"):
+        assert ledger.store.signal_at_once("default", name, build.signal()) is None
+    assert [ledger.load(run).signals for run in (closed, ended, later)] == [[], [], []]
     refused = ledger.store.signal("default", "ended", build.signal())
-    assert ledger.store.signal_at_once(ended, build.signal()) == refused
+    assert ledger.store.signal_at_once("default", "ended", build.signal()) == refused
+
+
+@pytest.mark.parametrize(
+    ("detail", "kept"),
+    [
+        ('{"takes":"m:T:1"}', True), ('{"takes":"m:T:2"}', False), ('{"takes":null}', False), (None, False),
+        ('{"takes":"m:T:1","job":"charge"}', False), ('{"takes":"m:T:1","allows":"digest"}', False),
+        ('{"takes":"m:T:1","job":null,"allows":null}', True),
+    ],
+)  # fmt: skip
+def test_without_a_look_at_its_waits_only_what_each_of_them_takes_is_kept(
+    ledger: Ledger, detail: str | None, kept: bool
+) -> None:
+    run = ledger.running()
+    ledger.do(run, build.open_step(run, detail='{"takes":"m:T:1"}'), build.open_step(run, "wait:1", detail=detail))
+    ledger.do(run, build.open_step(run, "wait:2", name="other", detail=None))
+
+    found = ledger.store.signal_at_once("default", "run-1", build.signal(), takes="m:T:1")
+
+    assert (found is not None) is kept
+    assert ledger.load(run).signals == ([found] if kept else [])
+    assert ledger.store.signal_at_once("default", "run-1", build.signal("early", "not yet"), takes="m:T:1")
+    assert ledger.store.signal_at_once("default", "run-1", build.signal("judged")), "somebody has looked"
 
 
 def told_of(run: Run) -> Signalled:
@@ -192,7 +216,7 @@ def told_of(run: Run) -> Signalled:
 def test_a_run_that_was_signalled_is_claimed_and_loaded_as_it_was_told_of(ledger: Ledger) -> None:
     run = ledger.running()
     ledger.do(run, build.new_operation(run), build.open_step(run), build.move_run(run, "wait", "waiting"))
-    ledger.store.signal_at_once(ledger.run(run), build.signal())
+    ledger.store.signal_at_once("default", "run-1", build.signal())
     told = told_of(ledger.run(run))
     ledger.store.take_lease(build.lease("lease-2", at=ledger.now))
     of_two = {"namespace": "default", "now": ledger.now}

@@ -47,6 +47,10 @@ SELECT no FROM fencepost.run
 WHERE no = :run OR no = (SELECT parent FROM fencepost.run WHERE no = :run AND parent_step IS NOT NULL)
 ORDER BY no FOR NO KEY UPDATE;
 
+-- name: lock_named_run
+-- Keep the last turn of the run with this id from everybody else until the end.
+SELECT no FROM fencepost.run WHERE namespace = :namespace AND id = :run_id AND state <> 'continued' FOR NO KEY UPDATE;
+
 -- name: lock_family
 -- Keep a run and its children from everybody else until the end: a verb may move both.
 SELECT no FROM fencepost.run
@@ -112,7 +116,7 @@ SELECT pg_notify(:channel, :message);
 SELECT pg_notify(
     :channel, :message || ' run ' || no || CASE WHEN lease IS NULL THEN ' ' || generation || ' ' || state ELSE '' END
 )
-FROM fencepost.run WHERE no = :run;
+FROM fencepost.run WHERE namespace = :namespace AND id = :run_id AND state <> 'continued';
 
 -- name: listen
 -- Hear what is told from now on.

@@ -1,8 +1,7 @@
 -- Messages to runs.
 
 -- name: keep_signal
--- Insert a signal unless its id exists; one that is refused, only where it `refuses`. Only this statement can know in
--- time whether anybody may still take it.
+-- Insert a signal unless its id exists. Only this statement can know in time whether anybody may still take it.
 INSERT INTO signal (run, id, name, payload, fingerprint, sender, state, reason, position, sent_at, closed_at)
 SELECT asked.no, :id, :name, :payload, :fingerprint, :sender,
     CASE WHEN asked.refusal IS NULL THEN :state ELSE 'refused' END,
@@ -23,14 +22,43 @@ FROM (
     END AS refusal
     FROM run WHERE run.no = :run AND run.state <> 'continued'
 ) AS asked
-WHERE asked.refusal IS NULL OR :refuses = 1
+WHERE true
 ON CONFLICT (run, id) DO NOTHING
 RETURNING id;
 
+-- name: keep_signal_at_once
+-- Insert a signal for a run in its first turn, unless its id exists, or there is more to say: it may be refused, or an
+-- open wait of its name takes something else than what it is (NULL: it is known to fit).
+INSERT INTO signal (run, id, name, payload, fingerprint, sender, state, sent_at)
+SELECT run.no, :id, :name, :payload, :fingerprint, :sender, 'kept', :sent_at
+FROM run
+WHERE run.namespace = :namespace AND run.id = :run_id AND run.turn = 0 AND run.state <> 'continued'
+AND run.ended_at IS NULL
+AND NOT EXISTS (
+    SELECT 1 FROM step
+    WHERE step.run = run.no AND step.kind = 'wait' AND step.name = :name AND step.state = 'open' AND :takes IS NOT NULL
+    AND (json_extract(detail, '$.takes') IS NOT :takes OR json_extract(detail, '$.job') IS NOT NULL
+        OR json_extract(detail, '$.allows') IS NOT NULL)
+)
+AND (
+    NOT EXISTS (
+        SELECT 1 FROM step
+        WHERE step.run = run.no AND step.kind = 'wait' AND step.name = :name AND step.state <> 'open'
+        AND NOT coalesce(json_extract(detail, '$.many'), 0)
+    )
+    OR EXISTS (
+        SELECT 1 FROM step
+        WHERE step.run = run.no AND step.kind = 'wait' AND step.name = :name AND step.state = 'open'
+    )
+)
+ON CONFLICT (run, id) DO NOTHING;
+
 -- name: find_signal
--- The signal of a run with this id.
+-- The signal of a run's last turn with this id.
 SELECT id, name, payload, state, sent_at, sender, fingerprint, reason, position, closed_at
-FROM signal WHERE run = :run AND id = :id;
+FROM signal
+WHERE run = (SELECT no FROM run WHERE namespace = :namespace AND id = :run_id AND state <> 'continued')
+AND id = :id;
 
 -- name: waits_open_for
 -- The open waits of a run's last turn that a signal of this name may be for, in the order in which they were opened.
@@ -56,9 +84,9 @@ WHERE run.namespace = :namespace AND run.id = :run_id AND run.turn < :turn AND s
 -- name: wake_run
 -- Let a run that waits be claimed now, for a signal that is kept.
 UPDATE run SET wake_at = :now, version = version + 1, changed_at = :now
-WHERE no = :run AND state IN ('waiting', 'cancelling', 'compensating') AND lease IS NULL
+WHERE namespace = :namespace AND run.id = :run_id AND state IN ('waiting', 'cancelling', 'compensating') AND lease IS NULL
 AND coalesce(wake_at > :now, true)
-AND EXISTS (SELECT 1 FROM signal WHERE run = :run AND id = :id AND state = 'kept');
+AND EXISTS (SELECT 1 FROM signal WHERE signal.run = run.no AND signal.id = :id AND signal.state = 'kept');
 
 -- name: woken_run
 -- A run that a signal has made due, if it is still as the sender has left it, and may be claimed for this lease.
