@@ -15,6 +15,7 @@ def test_the_commands_are_those_that_the_docs_name():
             "worker",
             "runs",
             "show",
+            "trace",
             "signal",
             "approve",
             "callback",

@@ -32,6 +32,7 @@ from fencepost.cli import (
     restoring,
     scheduling,
     terminal,
+    tracing,
     working,
 )
 from fencepost.cli.exits import Exit
@@ -65,6 +66,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     working.worker,
     looking.runs,
     looking.show,
+    tracing.trace,
     acting.signal,
     reporting.callback,
     approving.approve,
