@@ -68,14 +68,14 @@ def test_what_is_still_being_sent_is_open_and_not_told_yet():
     sent = operation(attempt(1, 2_000_000), state=OperationState.DISPATCHED)
     trace = trace_of([History(running, operations=[sent])])
     assert {one.kind: one.status for one in trace.spans} == dict.fromkeys(("run", "effect", "attempt"), Status.OPEN)
-    assert not any(one.is_settled or one.ended_at for one in trace.spans)
+    assert not any(one.settled_at or one.ended_at for one in trace.spans)
 
 
 def test_what_is_unknown_is_shown_as_such_and_may_still_be_told_otherwise():
     held = replace(RUN, state=RunState.HELD, ended_at=None, hold='{"reason":"nobody can tell","step":"charge"}')
     trace = trace_of([History(held, operations=[operation(attempt(1, 2_000_000), state=OperationState.UNKNOWN)])])
     [one] = found("attempt", trace)
-    assert (one.status, one.ended_at, one.is_settled) == (Status.UNKNOWN, 4_500_000, False)
+    assert (one.status, one.ended_at, one.settled_at) == (Status.UNKNOWN, 4_500_000, None)
     [asked] = found("decision", trace)
     assert asked.name == "decision: ask a person"
     assert asked.attributes["reason"] == "nobody can tell"
@@ -104,7 +104,7 @@ def test_the_late_word_of_a_former_owner_is_a_span_of_its_own_and_changes_no_oth
 def test_a_conflict_is_never_shown_as_a_success():
     told = attempt(1, 2_000_000, outcome=Outcome.APPLIED, evidence='{"kind":"reply"}', settled_at=2_100_000)
     [one] = found("effect", trace_of([History(RUN, operations=[operation(told, conflict=True)])]))
-    assert (one.status, one.is_settled) == (Status.UNKNOWN, False)
+    assert (one.status, one.settled_at) == (Status.UNKNOWN, None)
 
 
 def test_a_compensation_a_verb_and_a_child_have_their_places():

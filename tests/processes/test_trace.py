@@ -14,6 +14,7 @@ from fencepost.core.trace import Ids, Status
 from fencepost.runtime.tracing import read_trace
 from fencepost.telemetry.tree import tree
 from fencepost.testing.world import Fault
+from tests.polling import until
 from tests.processes.harness import arrange
 from tests.processes.stage import DOOMED, Stage
 from tests.processes.workflows import KITS
@@ -28,16 +29,16 @@ def stage(outside, nursery, tmp_path):
         yield stage
 
 
-def killed_twice(stage, run):
+def killed_twice(stage, run, **told):
     """Kill the owner twice, each time after the target has committed the effect and before it answers."""
     for ordinal in (1, 2):
         stage.strike("books", held(run, ordinal))
-    stage.child((KITS["key", "async"].one.name, run), lease=DOOMED).said("begun")
+    stage.child((KITS["key", "async"].one.name, run), lease=DOOMED, **told).said("begun")
     for ordinal in (1, 2):
         name = f"{run} {ordinal}"
         stage.world.until_waiting(name)
         stage.kill_owner(run)
-        stage.child(lease=DOOMED).said("begun")
+        stage.child(lease=DOOMED, **told).said("begun")
         stage.world.release(name)
 
 
@@ -63,7 +64,7 @@ def test_a_run_that_was_killed_twice_has_one_trace_in_which_both_lost_attempts_e
     assert all(one.began_at <= one.ended_at <= attempts[-1].ended_at for one in attempts)
     assert len({one.id for one in trace.spans}) == len(trace.spans)
     assert trace.id == Ids("default", run).trace
-    assert all(one.is_settled for one in trace.spans)
+    assert all(one.settled_at for one in trace.spans)
     [root] = trace.below(None)
     assert (root.kind, root.status) == ("run", Status.WELL)
 
@@ -80,3 +81,31 @@ def test_a_run_that_was_killed_twice_has_one_trace_in_which_both_lost_attempts_e
     told = json.loads(document.stdout)
     assert told["trace"] == trace.id
     assert [one["id"] for one in told["spans"]] == [one.id for one in trace.spans]
+
+
+def test_what_killed_workers_did_is_told_by_those_who_went_on_and_every_span_is_one(stage):
+    run, file = "traced-2", stage.folder / "spans.jsonl"
+    killed_twice(stage, run, traces=str(file))
+    end = stage.end(run)
+    trace = read_trace(stage.app.store, end.history.run)
+
+    def told():
+        lines = file.read_text().splitlines() if file.exists() else []
+        return {line["span"]["id"]: (line["pid"], line["span"]) for line in map(json.loads, lines)}
+
+    spans = [one for one in trace.spans if one.kind != "verb"]  # the stage's person has no tracer provider
+    wanted = {one.id for one in spans}
+    until(lambda: told().keys() >= wanted, "every span to be told")
+
+    found = told()
+    assert found.keys() == wanted
+    assert {span["trace"] for _, span in found.values()} == {trace.id}
+    assert len({pid for pid, _ in found.values()}) == 1, "the two that were killed told nothing"
+    first, second, third = (found[one.id][1] for one in spans if one.kind == "attempt")
+    assert [first["status"], second["status"], third["status"]] == ["ERROR", "ERROR", "OK"]
+    assert first["says"] == second["says"] == "ended unknown"
+    assert first["attributes"]["fencepost.generation"] == 1
+    for one in spans:
+        said = found[one.id][1]
+        assert said["parent"] == one.parent
+        assert said["times"] == [one.began_at * 1_000, one.ended_at * 1_000]

@@ -37,7 +37,7 @@ def trace(
     spans: list[dict[str, Any]] = []
     for one in found.spans:
         said = asdict(one)
-        del said["is_settled"]
+        del said["settled_at"]
         spans.append(said | {"began_at": instant(one.began_at), "ended_at": instant(one.ended_at)})
     terminal.document({"trace": found.id, "run": found.run_id, "namespace": found.namespace, "spans": spans})
     return Exit.DONE

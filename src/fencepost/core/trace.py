@@ -59,7 +59,7 @@ class TraceSpan:
 
     `parent` is the id of the span around it, None for the run itself. Times are microseconds of the store's clock;
     `ended_at` is None while it goes on. What had a beginning and left no end ended, at the latest, when somebody went
-    on. `is_settled`: what is said here will not be said otherwise later.
+    on. `settled_at`: since when what is said here is all that will be; None: it may still be said otherwise.
     """
 
     id: str
@@ -71,7 +71,7 @@ class TraceSpan:
     status: Status
     says: str
     attributes: dict[str, str | int | bool]
-    is_settled: bool
+    settled_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,9 @@ class Ids:
         """The span of one of several things of a kind that belong to a step."""
         return self._id(what, position, number)
 
-    def traceparent(self, span: str) -> str:
-        """What a request carries that is sent within a span, as W3C Trace Context has it; always sampled."""
-        return f"00-{self.trace}-{span}-01"
+    def traceparent(self, span: str, *, is_sampled: bool = True) -> str:
+        """What a request carries that is sent within a span, as W3C Trace Context has it."""
+        return f"00-{self.trace}-{span}-{is_sampled:02}"
 
     def _id(self, *place: str | int) -> str:
         text = "\0".join((self.trace, str(self.turn), *map(str, place)))
@@ -151,14 +151,14 @@ def _turn(history: History, root: Ids) -> Iterator[TraceSpan]:
     yield TraceSpan(
         ids.run,
         root.run if run.turn else None,
-        f"{run.workflow} {run.workflow_version}" + (f", turn {run.turn}" if run.turn else ""),
+        f"{run.workflow} {run.workflow_version}",
         "turn" if run.turn else "run",
         run.created_at,
         run.ended_at,
         _of_run(run),
         run.state.value,
         said,
-        run.state in FINAL_RUN_STATES,
+        run.ended_at,
     )
     children = {child.parent_step: child for child in history.children if child.parent_step is not None}
     for step in history.steps:
@@ -191,10 +191,8 @@ def _step(step: Step, ids: Ids, child: Run | None) -> TraceSpan:
     if child is not None:
         said |= {"child.run.id": child.id, "child.trace": Ids.of(child).trace}
     name = step.kind if step.name in ("", step.kind) else f"{step.kind} {step.name}"
-    status, own, settled = _OF_STEP[step.state], ids.step(step.position), step.state is not StepState.OPEN
-    return TraceSpan(
-        own, ids.run, name, step.kind, step.opened_at, step.closed_at, status, step.state.value, said, settled
-    )  # fmt: skip
+    status, own, closed = _OF_STEP[step.state], ids.step(step.position), step.closed_at
+    return TraceSpan(own, ids.run, name, step.kind, step.opened_at, closed, status, step.state.value, said, closed)
 
 
 # -- effects ----------------------------------------------------------------------------------------------------------
@@ -210,7 +208,7 @@ _OF_OPERATION = {
 
 
 def _operation(operation: Operation, ids: Ids) -> Iterator[TraceSpan]:
-    position, final = operation.position, operation.state in FINAL_OPERATION_STATES
+    position, settled = operation.position, _settled_at(operation)
     said: dict[str, str | int | bool] = {
         "position": position,
         "effect": operation.effect,
@@ -219,6 +217,8 @@ def _operation(operation: Operation, ids: Ids) -> Iterator[TraceSpan]:
         "attempts": len(operation.attempts),
         "look_ups": operation.lookups,
     }
+    if operation.item is not None:
+        said["item"] = operation.item
     if operation.compensates is not None:
         said["compensates"] = operation.compensates
     if operation.conflict:
@@ -228,14 +228,14 @@ def _operation(operation: Operation, ids: Ids) -> Iterator[TraceSpan]:
     yield TraceSpan(
         own,
         ids.run,
-        f"{kind} {position}",
+        f"{kind} {operation.step}",
         kind,
         operation.reserved_at,
-        _final_at(operation) if final else None,
+        settled,
         Status.UNKNOWN if operation.conflict else _OF_OPERATION[operation.state],
         operation.state.value + (", CONFLICT" if operation.conflict else ""),
         said,
-        final and not operation.conflict,
+        settled,
     )
     for attempt in operation.attempts:
         if attempt.number > 1:
@@ -250,9 +250,12 @@ def _operation(operation: Operation, ids: Ids) -> Iterator[TraceSpan]:
             yield _late(seen, number, operation, ids)
 
 
-def _final_at(operation: Operation) -> int:
-    """When a final operation was known to be: its row may have changed since, only because it was delivered."""
+def _settled_at(operation: Operation) -> int | None:
+    """When an operation was known for good; its row may have changed since, only because it was delivered."""
+    if operation.state not in FINAL_OPERATION_STATES or operation.conflict:
+        return None
     settled = [attempt.settled_at for attempt in operation.attempts if attempt.settled_at is not None]
+    settled += [seen.seen_at for seen in operation.observations if seen.kind == CONFLICT_SETTLED]
     return max(settled, default=operation.changed_at)
 
 
@@ -281,8 +284,7 @@ def _attempt(attempt: Attempt, operation: Operation, ids: Ids) -> TraceSpan:
     if learnt is not None:
         said["learnt.by"] = learnt
     own, parent = ids.attempt(operation.position, attempt.number), ids.step(operation.position)
-    settled = not is_open and operation.state in FINAL_OPERATION_STATES
-    name = f"attempt {attempt.number}"
+    name, settled = f"attempt {attempt.number}", _settled_at(operation)
     return TraceSpan(own, parent, name, "attempt", attempt.dispatched_at, ended, status, says, said, settled)
 
 
@@ -322,7 +324,7 @@ def _sent_again(attempt: Attempt, operation: Operation, ids: Ids) -> TraceSpan:
     said: dict[str, str | int | bool] = {"attempt": attempt.number, "unknown.before": len(unknown)}
     own, at = ids.within("decision", operation.position, attempt.number), attempt.dispatched_at
     parent = ids.step(operation.position)
-    return TraceSpan(own, parent, "decision: send again", "decision", at, at, Status.WELL, says, said, is_settled=True)
+    return TraceSpan(own, parent, "decision: send again", "decision", at, at, Status.WELL, says, said, at)
 
 
 def _look_up(seen: Observation, number: int, operation: Operation, ids: Ids) -> TraceSpan:
@@ -335,7 +337,7 @@ def _look_up(seen: Observation, number: int, operation: Operation, ids: Ids) -> 
     status = Status.WELL if says in ("found", "absent") else Status.UNKNOWN
     own, parent = ids.within("look-up", operation.position, number), ids.step(operation.position)
     began = seen.seen_at if seen.began_at is None else seen.began_at
-    return TraceSpan(own, parent, f"look-up {number}", "look-up", began, seen.seen_at, status, says, said, True)  # noqa: FBT003 - the last field
+    return TraceSpan(own, parent, f"look-up {number}", "look-up", began, seen.seen_at, status, says, said, seen.seen_at)
 
 
 def _late(seen: Observation, number: int, operation: Operation, ids: Ids) -> TraceSpan:
@@ -346,7 +348,7 @@ def _late(seen: Observation, number: int, operation: Operation, ids: Ids) -> Tra
     says = f"{seen.says or 'no outcome'}, refused as a write and kept as evidence"
     own, parent = ids.within("late reply", operation.position, number), ids.step(operation.position)
     at = seen.seen_at
-    return TraceSpan(own, parent, "late reply", "late reply", at, at, Status.UNKNOWN, says, said, True)  # noqa: FBT003 - the last field
+    return TraceSpan(own, parent, "late reply", "late reply", at, at, Status.UNKNOWN, says, said, at)
 
 
 # -- persons ----------------------------------------------------------------------------------------------------------
@@ -362,7 +364,7 @@ def _hold(run: Run, ids: Ids) -> Iterator[TraceSpan]:
     said: dict[str, str | int | bool] = {"reason": reason}
     yield TraceSpan(
         ids.within("hold", "", run.generation), ids.run, "decision: ask a person", "decision", at, None, Status.OPEN,
-        reason, said, is_settled=False,
+        reason, said, None,
     )  # fmt: skip
 
 
@@ -375,4 +377,4 @@ def _verbs(audits: Iterable[Audit], last: History, root: Ids) -> Iterator[TraceS
         parent = steps.get((row.step or "", row.item), root.run)
         done = row.outcome == "done"
         says, status = f"{row.outcome}, by {row.actor}", Status.WELL if done else Status.BADLY
-        yield TraceSpan(own, parent, f"verb {row.verb}", "verb", row.at, row.at, status, says, said, is_settled=True)
+        yield TraceSpan(own, parent, f"verb {row.verb}", "verb", row.at, row.at, status, says, said, row.at)

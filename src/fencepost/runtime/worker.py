@@ -371,7 +371,7 @@ class Worker:
         except StoreUnavailable as error:
             self._give_up(run, error)
         finally:
-            self.host.watchers.run_left(run.no, None)
+            self.host.left(run, None)
             self._woken.set()
 
     def _give_up(self, run: Run, error: StoreUnavailable) -> None:
@@ -403,7 +403,7 @@ class Worker:
                 del self._lives[run.no]
             if self._life_of.get(run.no) is asyncio.current_task():
                 del self._life_of[run.no]
-            self.host.watchers.run_left(run.no, left)
+            self.host.left(run, left)
             self._runs_have_ended = True
             makes_room = was_full or self._firings.wait_for_runs
             is_looked_for = left is not None and {left.resource, left.parent, left.queue} != {None}

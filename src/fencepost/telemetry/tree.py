@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from fencepost.core.duration import SECOND
 from fencepost.core.trace import Trace, TraceSpan
 
-_SHOWN = {"generation": "generation", "lease": "lease", "sends": "sends", "child.run.id": "run"}
+_SHOWN = {
+    "item": "item",
+    "turn": "turn",
+    "generation": "generation",
+    "lease": "lease",
+    "sends": "sends",
+    "child.run.id": "run",
+}
 """What of a span's attributes stands on its line, and how it is called there."""
 
 _WHOLE = frozenset({"effect", "compensation"})
