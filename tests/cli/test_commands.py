@@ -16,6 +16,8 @@ def test_the_commands_are_those_that_the_docs_name():
             "runs",
             "show",
             "trace",
+            "metrics",
+            "health",
             "signal",
             "approve",
             "callback",

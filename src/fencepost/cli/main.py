@@ -33,6 +33,7 @@ from fencepost.cli import (
     scheduling,
     terminal,
     tracing,
+    watching,
     working,
 )
 from fencepost.cli.exits import Exit
@@ -96,6 +97,8 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     contract.contract,
     doctor.doctor,
     alerting.alerts,
+    watching.metrics,
+    watching.health,
     auditing.audit,
     checking.check,
     restoring.restored,

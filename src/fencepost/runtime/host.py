@@ -23,6 +23,7 @@ from fencepost.effects.declare import Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
 from fencepost.runtime.breakers import Breakers
+from fencepost.runtime.counts import Counts
 from fencepost.runtime.errands import Errands
 from fencepost.runtime.handle import Watchers
 from fencepost.runtime.heard import Containments
@@ -73,6 +74,7 @@ class Host:
     lost_time: Epoch | None = None
     """The epoch of a restored ledger, until a person says that nothing more turns up from the time lost with it."""
 
+    counts: Counts = field(default_factory=Counts)
     tracing: Tracing | None = None
     """What tells this process's tracer provider what runs do; None while it has none."""
     login: str | None = None
@@ -94,6 +96,7 @@ class Host:
     def take_lease(self, lease: LeaseHolder) -> None:
         """Begin a life under this lease, and learn whether the ledger has forgotten something."""
         self.tracing = configured()
+        self.counts.leases_lost += self.lease.lost
         lease.carries = self.carried
         if self.queues is not None:
             self.queues.write()

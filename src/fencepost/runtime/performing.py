@@ -21,6 +21,7 @@ from fencepost.core.records import Observation, Operation
 from fencepost.core.states import Outcome
 from fencepost.effects.atomic import in_transaction
 from fencepost.effects.attempting import Attempting
+from fencepost.effects.concerned import ATTEMPTING
 from fencepost.effects.conclusion import Conclusion
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound
@@ -103,9 +104,11 @@ class Hands:
                 attempting = self._sending(need, bound, asked_at + timeout)
                 barred = self.stopping.bars(attempting) if self.stopping.is_late else None
                 answer = barred or await self._body(bound, attempting)
+                ATTEMPTING.set(None)
                 if attempting.told:
                     self.stopping.has_ended(attempting, answer)
                 target = bound.effect.declared.target
+                self._host.counts.attempted(target, answer)
                 if target is not None and (breaker := self._host.outside.breaker(target)) is not None:
                     await self._host.breakers.learn(breaker, target, need.entry.operation, answer)
             else:
@@ -138,6 +141,7 @@ class Hands:
         return await self._run(need, bound)
 
     def _body(self, bound: Bound[Any], attempting: Attempting) -> Coroutine[Any, Any, Sent]:
+        ATTEMPTING.set(attempting)
         running = run_async(bound, attempting, self._host.executor, self._host.overdue)
         return running if self._traced is None else self._traced.around(attempting, running)
 
@@ -167,8 +171,11 @@ class Hands:
 
     async def _ask(self, need: Ask, bound: Bound[Any]) -> LookedUp:
         attempting = self._reading(need.entry, bound)
+        ATTEMPTING.set(attempting)
         asking = look_up_async(bound, attempting, self._host.executor, self._host.overdue)
-        return await (asking if self._traced is None else self._traced.around(attempting, asking))
+        answer = await (asking if self._traced is None else self._traced.around(attempting, asking))
+        ATTEMPTING.set(None)
+        return answer
 
     async def _load(self, need: Load, bound: Bound[Any]) -> Sent:
         load, reference = bound.effect.declared.load, need.entry.operation.reference
@@ -208,6 +215,7 @@ class Hands:
                 sent.stopped = sent.error is not None
             return sent
         finally:
+            ATTEMPTING.set(None)
             del self._execution.bodies[need.position]
 
     def _late(self, entry: Entry, number: int, bound: Bound[Any]) -> Callable[[Future[Any]], None]:
