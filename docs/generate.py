@@ -283,6 +283,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "api.md": signatures.public_names,
     "receiving.md": signatures.receiving_names,
     "targets.md": signatures.target_names,
+    "telemetry.md": signatures.telemetry_names,
     "testing.md": signatures.testing_names,
     "cli.md": command_line,
     "contracts.md": contracts,

@@ -29,11 +29,11 @@ def stage(outside, nursery, tmp_path):
         yield stage
 
 
-def killed_twice(stage, run, **told):
+def killed_twice(stage, run, workflow, step, **told):
     """Kill the owner twice, each time after the target has committed the effect and before it answers."""
     for ordinal in (1, 2):
-        stage.strike("books", held(run, ordinal))
-    stage.child((KITS["key", "async"].one.name, run), lease=DOOMED, **told).said("begun")
+        stage.strike("books", held(run, step, ordinal))
+    stage.child((workflow.name, run), lease=DOOMED, **told).said("begun")
     for ordinal in (1, 2):
         name = f"{run} {ordinal}"
         stage.world.until_waiting(name)
@@ -42,14 +42,14 @@ def killed_twice(stage, run, **told):
         stage.world.release(name)
 
 
-def held(run, ordinal):
-    body = f'"{run}/first"'
+def held(run, step, ordinal):
+    body = f'"{run}/{step}"'
     return Fault(do="wait", when="after", hold=True, name=f"{run} {ordinal}", ordinal=ordinal, times=None, body=body)
 
 
 def test_a_run_that_was_killed_twice_has_one_trace_in_which_both_lost_attempts_ended_unknown(stage):
     run = "traced-1"
-    killed_twice(stage, run)
+    killed_twice(stage, run, KITS["key", "async"].one, "first")
     end = stage.end(run)
     assert (end.state, end.requests["first"], end.objects["first"]) == ("succeeded", 3, 1)
 
@@ -85,7 +85,8 @@ def test_a_run_that_was_killed_twice_has_one_trace_in_which_both_lost_attempts_e
 
 def test_what_killed_workers_did_is_told_by_those_who_went_on_and_every_span_is_one(stage):
     run, file = "traced-2", stage.folder / "spans.jsonl"
-    killed_twice(stage, run, traces=str(file))
+    # The first effect is done and settled before the first kill; its worker dies before it tells anybody.
+    killed_twice(stage, run, KITS["key", "async"].pair, "second", traces=str(file))
     end = stage.end(run)
     trace = read_trace(stage.app.store, end.history.run)
 
@@ -101,7 +102,8 @@ def test_what_killed_workers_did_is_told_by_those_who_went_on_and_every_span_is_
     assert found.keys() == wanted
     assert {span["trace"] for _, span in found.values()} == {trace.id}
     assert len({pid for pid, _ in found.values()}) == 1, "the two that were killed told nothing"
-    first, second, third = (found[one.id][1] for one in spans if one.kind == "attempt")
+    done, first, second, third = (found[one.id][1] for one in spans if one.kind == "attempt")
+    assert (done["status"], done["attributes"]["fencepost.generation"]) == ("OK", 1)
     assert [first["status"], second["status"], third["status"]] == ["ERROR", "ERROR", "OK"]
     assert first["says"] == second["says"] == "ended unknown"
     assert first["attributes"]["fencepost.generation"] == 1

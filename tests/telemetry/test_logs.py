@@ -13,10 +13,11 @@ from fencepost.effects.concerned import about
 from fencepost.effects.declare import compute, effect
 from fencepost.effects.hidden import hidden
 from fencepost.effects.promises import KeyHeader, Stands
+from fencepost.runtime.execution import Execution
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from fencepost.telemetry import Concerned, JsonLines
-from tests.runtime.stage import keyed, operation, played, target, until, working
+from tests.runtime.stage import keyed, operation, played, until, working
 
 OWN = logging.getLogger("invoices")
 KEY = {"send_key": KeyHeader("Idempotency-Key", window="24h"), "compensate": Stands("it is a test")}
@@ -49,8 +50,8 @@ async def talk(run: Run, name: str) -> str:
 
 @workflow(version=1)
 async def trip(run: Run, name: str) -> str:
-    await run.do(keyed(name))
-    return await run.do(keyed(name + "!"))
+    await run.do(keyed(name), item="1")
+    return await run.do(keyed(name + "!"), item="2")
 
 
 @pytest.fixture
@@ -88,13 +89,21 @@ async def test_what_bodies_log_says_run_step_attempt_and_operation_in_tasks_and_
 
 
 @played
-async def test_what_the_engine_logs_of_a_run_says_which_and_no_step_that_is_over(db, lines):
-    target.plan("a!", RuntimeError("never reached"))
+async def test_what_the_engine_logs_of_a_run_says_which_and_no_step_that_is_over(db, lines, monkeypatch):
+    lived = Execution.live
+
+    async def breaks_afterwards(self):
+        await lived(self)
+        raise RuntimeError("this process is broken")
+
+    monkeypatch.setattr(Execution, "live", breaks_afterwards)
     async with working(db, trip) as app:
         await app.start(trip, "a", id="r")
-        await until(lambda: (app.store.find("default", "r")).hold, "the hold")
+        await until(lambda: any("broken" in one["message"] for one in lines()), "the line")
         logging.getLogger("fencepost").warning("about nothing")
-    [about_nothing] = [one for one in lines() if one["message"] == "about nothing"]
+    *_, about_it, about_nothing = [one for one in lines() if one["logger"].startswith("fencepost")]
+    assert about_it["message"].startswith("run r is held: ")
+    assert (about_it["run"], about_it["trace"], "step" in about_it) == ("r", Ids("default", "r").trace, False)
     assert "run" not in about_nothing
 
 

@@ -9,6 +9,7 @@ import logging
 from enum import StrEnum
 
 from fencepost.cli.printable import printable
+from fencepost.effects.hidden import hidden
 
 LINE_CHARACTERS_MAX = 4_000
 
@@ -21,13 +22,13 @@ class Log(StrEnum):
 
 
 class OneLine(logging.Formatter):
-    """A record on one line that is safe for a terminal, with the run and step that it concerns at its end."""
+    """A record on one line that is safe for a terminal, without secrets, with run and step at its end."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         run, step = getattr(record, "run", None), getattr(record, "step", None)
         concerned = "" if run is None else f" [run {run}]" if step is None else f" [run {run}, step {step}]"
-        return printable(super().format(record) + concerned, limit=LINE_CHARACTERS_MAX)
+        return printable(hidden(super().format(record) + concerned), limit=LINE_CHARACTERS_MAX)
 
 
 def log_to_stderr(form: Log) -> None:
