@@ -55,7 +55,7 @@ test-services: $(VENV)/.ready ## Run what speaks to real servers, which are star
 
 # What every ledger must do is tested on SQLite and on PostgreSQL side by side.
 ON_BOTH_DATABASES := tests/services tests/store tests/runtime tests/receiving tests/scenarios tests/cli tests/targets \
-	tests/zombies tests/compensation
+	tests/zombies tests/compensation tests/telemetry
 
 .PHONY: check
 check: $(VENV)/.ready ## Lint, formatting, types, layers and house rules

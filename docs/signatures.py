@@ -1,8 +1,8 @@
 """Lays out the public Python names as Markdown: signature, docstring, and the methods that users call.
 
-Which names there are is read from the `__all__` of `fencepost`, `fencepost.receiving`, `fencepost.targets` and
-`fencepost.testing`; this file only groups them. A name that no group claims lands under "Other", where a test finds it.
-What is written where is `generate`.
+Which names there are is read from the `__all__` of `fencepost`, `fencepost.receiving`, `fencepost.targets`,
+`fencepost.telemetry` and `fencepost.testing`; this file only groups them. A name that no group claims lands under
+"Other", where a test finds it. What is written where is `generate`.
 """
 
 import inspect
@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import fencepost
-from fencepost import receiving, targets, testing
+from fencepost import receiving, targets, telemetry, testing
 from fencepost.core.duration import spelled
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -109,6 +109,15 @@ def receiving_names() -> str:
     names = {name: getattr(receiving, name) for name in receiving.__all__}
     text = "# Receiving\n\nEverything here is imported from `fencepost.receiving`. "
     text += "How to use it: [make an endpoint idempotent](../howto/make-an-endpoint-idempotent.md).\n\n"
+    return text + "\n".join(entry(name, one) for name, one in names.items())
+
+
+def telemetry_names() -> str:
+    """Everything that `fencepost.telemetry` offers."""
+    names = {name: getattr(telemetry, name) for name in telemetry.__all__}
+    text = "# Telemetry\n\nEverything here is imported from `fencepost.telemetry`. How to use it: "
+    text += "[traces](../howto/trace-runs.md), [metrics](../howto/watch-with-prometheus.md), "
+    text += "[health](../howto/check-health.md), [logs](../howto/log-what-runs-do.md).\n\n"
     return text + "\n".join(entry(name, one) for name, one in names.items())
 
 

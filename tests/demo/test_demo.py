@@ -1,6 +1,7 @@
 """The demo as a user runs it: a real command with real kills, and nothing left behind, however it ends."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,6 +60,11 @@ def test_the_demo_ends_right_and_leaves_a_ledger_without_a_contradiction_and_no_
     assert "takeovers" in said
     events = [line.split("s  ", 1)[1] for line in said.splitlines() if "SIGKILL" in line or "SIGSTOP" in line]
     assert {event.partition(":")[0] for event in events} == {"naive retry", "Fencepost"}
+    # It ends with the one trace of a run that lost two workers: three owners, each with a generation of its own.
+    tree = said.partition("that lost two workers")[2].splitlines()[1:]
+    assert tree[0].startswith("trace "), said
+    generations = {word for line in tree for word in re.findall(r"generation (\d+)", line)}
+    assert len(generations) >= 3, said
     ledger = folder / "fencepost.db"
     for looked in (("check",), ("audit", "verify")):
         ended = subprocess.run([*COMMAND[:-1], *looked, "--db", ledger], capture_output=True, text=True, check=False)

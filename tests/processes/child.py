@@ -16,7 +16,7 @@ from fencepost.effects.outside import Target
 from fencepost.effects.transport import DoorOptions
 from fencepost.runtime import migrating, verbs
 from fencepost.runtime.app import App
-from tests.processes import booking, control, lethal, retreats, signing, stories, ticks, workflows
+from tests.processes import booking, control, lethal, retreats, signing, stories, telling, ticks, workflows
 
 POINTS = "FENCEPOST_TEST_POINTS"
 
@@ -122,6 +122,8 @@ async def begin(app: App, told: dict, lines: asyncio.StreamReader) -> None:
 def live(told: dict) -> None:
     """Do what is told, from the first line to the end of the process."""
     control.apply(told["control"])
+    if told["traces"]:
+        telling.begin(told["traces"])
     kill_at, points = os.environ.get(stories.KILL_AT, ""), os.environ.get(POINTS, "")
     probe = Probe(kill_at, points) if kill_at or points else None
     asyncio.run(work(make_app(told, probe), told))

@@ -133,6 +133,7 @@ class Stage:
             "lease": lease,
             "margin": margin,
             "control": self._control,
+            "traces": "",
             "working": True,
             "at_once": False,
             "schedules": [],

@@ -239,7 +239,7 @@ def left(db: str, capsys: pytest.CaptureFixture[str], logs: str) -> str:
         folder = Path(db.removeprefix("sqlite:///")).parent
         found += [file.read_bytes().decode("latin-1") for file in folder.iterdir()]
     capsys.readouterr()
-    for run in ("r", "child", "asks", "leaking", "waits", "job", "unsure"):
+    for run in RUNS:
         for form in ((), ("--json",)):
             assert main(["show", run, "--db", db, *form]) in (0, 3)
     for verb in VERBS_THAT_READ:
@@ -248,6 +248,17 @@ def left(db: str, capsys: pytest.CaptureFixture[str], logs: str) -> str:
     return "".join([*found, said.out, said.err])
 
 
+def seen_from_outside(db: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What tracers and Prometheus are told."""
+    capsys.readouterr()
+    for run in RUNS:
+        for form in ((), ("--json",)):
+            assert main(["trace", run, "--db", db, *form]) == 0
+    assert main(["metrics", "--db", db]) == 0
+    return capsys.readouterr().out
+
+
+RUNS = ("r", "child", "asks", "leaking", "waits", "job", "unsure")
 VERBS_THAT_READ = (
     ["runs"], ["audit", "list"], ["check"], ["schedule", "list"], ["contained"], ["queue", "list"], ["proposals"],
     ["alerts"],
@@ -271,7 +282,7 @@ def _nothing_known():
 def test_in_an_encrypted_ledger_none_of_the_words_is_found(db, capsys, caplog):
     caplog.set_level(logging.DEBUG)
     played(live)(db=db, codec=AesGcm({"k1": b"k" * 32}))
-    found = hits(left(db, capsys, caplog.text))
+    found = hits(left(db, capsys, caplog.text) + seen_from_outside(db, capsys))
     assert found == dict.fromkeys((*STORED, *NEVER), 0)
 
 
@@ -281,6 +292,9 @@ def test_without_a_codec_the_search_finds_each_of_them_but_no_secret(db, capsys,
     found = hits(left(db, capsys, caplog.text))
     assert {door for door in STORED if not found[door]} == set()
     assert {door: found[door] for door in NEVER} == dict.fromkeys(NEVER, 0)
+    told = seen_from_outside(db, capsys)
+    assert told.count("trace") > len(RUNS)
+    assert not any(hits(told).values()), "a trace or a metric holds what somebody handed in"
 
 
 def test_a_secret_that_nobody_hides_is_found_by_the_same_search(db, capsys, caplog, monkeypatch):

@@ -33,6 +33,8 @@ from fencepost.cli import (
     restoring,
     scheduling,
     terminal,
+    tracing,
+    watching,
     working,
 )
 from fencepost.cli.exits import Exit
@@ -66,6 +68,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     working.worker,
     looking.runs,
     looking.show,
+    tracing.trace,
     acting.signal,
     reporting.callback,
     approving.approve,
@@ -97,6 +100,8 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     contract.contract,
     doctor.doctor,
     alerting.alerts,
+    watching.metrics,
+    watching.health,
     auditing.audit,
     checking.check,
     restoring.restored,

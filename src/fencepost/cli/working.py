@@ -8,15 +8,19 @@ over. The work itself is `runtime.worker`.
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import signal
 import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
+from fencepost.cli.logs import Log, log_to_stderr
 from fencepost.cli.options import AppArgument, AsJson, Db, Namespace, NewId, json_value
 from fencepost.cli.printable import compact, counted, printable
 from fencepost.store.postgres_url import without_password
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from fencepost.runtime.app import App
     from fencepost.runtime.worker import Worker
     from fencepost.runtime.workflow import Workflow
+
+LOG = logging.getLogger("fencepost.worker")
 
 _STOP = (signal.SIGINT, signal.SIGTERM)
 
@@ -37,6 +43,11 @@ Principal = Annotated[str | None, typer.Option("--on-behalf-of", metavar="NAME",
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for its result; some worker must be running.")]
 Within = Annotated[
     str | None, typer.Option("--within", metavar="DURATION", help="With --wait: how long at most, such as 20s or 5m.")
+]
+LogForm = Annotated[Log, typer.Option("--log", help="How its log is written, to standard error.")]
+Port = Annotated[
+    int | None,
+    typer.Option("--telemetry", metavar="PORT", min=0, max=65_535, help="Serve /health and /metrics on loopback."),
 ]
 RunsMax = Annotated[int, typer.Option("--runs-max", min=1, help="Runs that it works on at a time.")]
 
@@ -177,22 +188,29 @@ def _by_name(declared: Workflow[..., Any], names: list[str], value: Any) -> dict
 # -- worker -----------------------------------------------------------------------------------------------------------
 
 
-def worker(app: AppArgument, *, runs_max: RunsMax = 1_000, db: Db = None, namespace: Namespace = None) -> Exit:
+def worker(
+    app: AppArgument, *, runs_max: RunsMax = 1_000, log: LogForm = Log.TEXT, telemetry: Port = None, db: Db = None,
+    namespace: Namespace = None,
+) -> Exit:  # fmt: skip
     """Work on the runs of an app's workflows.
 
     Ctrl-C or SIGTERM drains: nothing new begins, what is in flight ends, the rest is given back. A second one ends at
     once.
+
+    --log json writes each line of the log as a JSON object with the run and the operation that it concerns. --telemetry
+    answers on 127.0.0.1, from a thread of its own: /health says 503 once the working loop is stuck.
     """
     import asyncio
 
     from fencepost.cli.target import app_for
 
-    _log_to_stderr()
-    asyncio.run(_work(app_for(app, db, namespace), runs_max))
+    found = app_for(app, db, namespace)
+    log_to_stderr(log)
+    asyncio.run(_work(found, runs_max, telemetry))
     return Exit.DONE
 
 
-async def _work(app: App, runs_max: int) -> None:
+async def _work(app: App, runs_max: int, port: int | None) -> None:
     from fencepost.runtime.collector import quiet_collector
     from fencepost.runtime.worker import Worker
 
@@ -202,14 +220,13 @@ async def _work(app: App, runs_max: int) -> None:
         working = Worker(app.host, lease_length=lease.length, margin=lease.margin, runs_max=runs_max)
         _drain_on_signal(working)
         known = ", ".join(f"{name} {version}" for name, version in sorted(app.workflows))
-        terminal.remark(
-            f"worker {os.getpid()} on {printable(without_password(app.url))}: {printable(known)} (Ctrl-C drains)"
-        )
-        await working.work()
-        terminal.remark(f"worker {os.getpid()} has drained; it claimed a run {counted(working.claimed, 'time')}")
+        LOG.info("worker %s on %s: %s (Ctrl-C drains)", os.getpid(), without_password(app.url), known)
+        with _serving(app, port):
+            await working.work()
+        LOG.info("worker %s has drained; it claimed a run %s", os.getpid(), counted(working.claimed, "time"))
     if working.abandoned:
         # Python would wait for them for ever. What they sent is unknown in the ledger, and asked about.
-        terminal.remark(f"ended without {counted(len(working.abandoned), 'run')} whose body no cancel ends")
+        LOG.warning("ended without %s whose body no cancel ends", counted(len(working.abandoned), "run"))
         os._exit(Exit.DONE)
 
 
@@ -223,7 +240,7 @@ def _drain_on_signal(working: Worker) -> None:
         asked.append(1)
         if len(asked) > 1:
             _end_at_once()
-        terminal.remark("finishing what is in flight; again to end at once")
+        LOG.info("finishing what is in flight; again to end at once")
         working.stop()
 
     for number in _STOP:
@@ -232,19 +249,17 @@ def _drain_on_signal(working: Worker) -> None:
 
 def _end_at_once() -> None:
     """End without giving anything back, as a crash would: the ledger holds every intent, and the lease runs out."""
-    terminal.remark("ended at once; what was in flight is taken over when the lease has run out")
+    LOG.info("ended at once; what was in flight is taken over when the lease has run out")
     os._exit(Exit.INTERRUPTED)
 
 
-def _log_to_stderr() -> None:
-    import logging
+@contextmanager
+def _serving(app: App, port: int | None) -> Iterator[None]:
+    from fencepost.telemetry.endpoint import LOOPBACK, serving
 
-    class OneLine(logging.Formatter):
-        """A record on one line that is safe for a terminal."""
-
-        def format(self, record: logging.LogRecord) -> str:
-            return printable(super().format(record), limit=4_000)
-
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.getLogger("fencepost").addHandler(handler)
+    if port is None:
+        yield
+        return
+    with serving(app, port) as served:
+        LOG.info("health and metrics are at http://%s:%s", LOOPBACK, served)
+        yield

@@ -24,6 +24,9 @@ LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 0.5
 """After a pause, until the crew ends it by itself."""
 
+HEIR_LOOKS_MAX = 800
+"""After so many looks any worker will do."""
+
 SECONDS_MAX = 60.0
 SECONDS_MAX_PER_INVOICE = 1.0
 
@@ -40,6 +43,7 @@ class Drive:
         self._approved: set[str] = set()
         self._hands_of_the_dead: list[Hands] = []
         self._kills = self._pauses = self._takeovers = 0
+        self._lost_twice: set[str] = set()
 
     async def run(self) -> Injected:
         """Return what was injected, once every invoice is through or the time is up."""
@@ -54,7 +58,8 @@ class Drive:
             self._say(f"not through after {self._seconds_max:.0f} s")
         for hands in self._hands_of_the_dead:
             self._takeovers += await self._side.went_over(hands)
-        return Injected(self._kills, self._pauses, dropped_replies(self._files), self._takeovers)
+        dropped = dropped_replies(self._files)
+        return Injected(self._kills, self._pauses, dropped, self._takeovers, frozenset(self._lost_twice))
 
     @property
     def _seconds_max(self) -> float:
@@ -90,14 +95,34 @@ class Drive:
         self._crew.replace_dead()
 
     async def _strike_all(self) -> None:
-        """Strike blow after blow; while one worker is paused, the next blow may already hit the other."""
-        async with asyncio.TaskGroup() as pauses:
+        """Strike blow after blow; while one worker is paused, the next blow may already hit the other.
+
+        The second kill does not wait for its moment in the plan: it strikes the heir of the first.
+        """
+        first, second, *_ = (blow for blow in self._plan.blows if blow.how == "kill")
+        async with asyncio.TaskGroup() as beside:
             for blow in self._plan.blows:
+                if blow is second:
+                    continue
                 place = await self._victim(blow)
-                if blow.how == "kill":
-                    await self._kill(place)
-                else:
-                    pauses.create_task(self._pause(place, *await self._stop(place)))
+                if blow.how == "pause":
+                    beside.create_task(self._pause(place, *await self._stop(place)))
+                    continue
+                hands = await self._kill(place)
+                if blow is first:
+                    beside.create_task(self._kill_heir(hands))
+
+    async def _kill_heir(self, lost: Hands) -> None:
+        """Kill who has taken something over of a worker that was killed, so that it loses its second one."""
+        for look in itertools.count():
+            for place in range(WORKERS):
+                if not await self._is_busy(place):
+                    continue
+                theirs = await self._side.in_hands(self._crew.pid(place))
+                if lost.keys() & theirs.keys() or look > HEIR_LOOKS_MAX:
+                    self._lost_twice |= lost.keys() & (await self._kill(place)).keys()
+                    return
+            await asyncio.sleep(LOOK_SECONDS / 4)
 
     async def _victim(self, blow: Blow) -> int:
         """Wait until the world has seen enough; return the planned worker, or another if that one has nothing to do."""
@@ -112,13 +137,14 @@ class Drive:
         runs = self._crew.is_alive(place) and not self._crew.is_stopped(place)
         return runs and bool(await self._side.in_hands(self._crew.pid(place)))
 
-    async def _kill(self, place: int) -> None:
+    async def _kill(self, place: int) -> Hands:
         pid = self._crew.pid(place)
         self._crew.kill(place)
         self._kills += 1
         hands = await self._side.in_hands(pid)
         self._hands_of_the_dead.append(hands)
         self._say(f"SIGKILL to worker {place + 1} (pid {pid}), which had {_in_hand(len(hands))}")
+        return hands
 
     async def _stop(self, place: int) -> tuple[int, Hands]:
         pid = self._crew.pid(place)

@@ -80,11 +80,13 @@ async def _both(plan: Plan, folder: Path, screen: Screen) -> int:
     screen.say(f"workers are struck: kills {kills}, pauses {len(plan.blows) - kills}")
     naive, struck_naive, _ = await _live(Naive(folder / "queue"), plan, folder, screen)
     async with Fenced.app(folder) as app:
-        fenced, struck, troubles = await _live(Fenced(app, _world_files(folder, Fenced.name)), plan, folder, screen)
+        side = Fenced(app, _world_files(folder, Fenced.name))
+        fenced, struck, troubles = await _live(side, plan, folder, screen)
+        trace = await side.trace(struck.lost_twice)
     rows = [(Naive.name, naive), (Fenced.name, fenced)]
     screen.table(rows, [(Naive.name, struck_naive), (Fenced.name, struck)])
     wrong = [*verdict.complaints(naive, fenced, struck_naive, struck, plan.minimum), *troubles]
-    screen.end(["", *(wrong or [_right(naive)]), *_to_try(folder, plan)])
+    screen.end(["", *(wrong or [_right(naive)]), *_to_try(folder, plan), *_lost_twice(trace)])
     return EXIT_WRONG if wrong else EXIT_RIGHT
 
 
@@ -125,6 +127,13 @@ def _to_try(folder: Path, plan: Plan) -> list[str]:
         f"The ledger, the logs and the world's files are in {folder}. Try:",
         f"  fencepost runs {ledger}",
         f"  fencepost show {run} {ledger}",
+        f"  fencepost trace {run} {ledger}",
         f"  fencepost audit {ledger}",
         f"  fencepost check {ledger}",
     ]
+
+
+def _lost_twice(trace: list[str]) -> list[str]:
+    if not trace:
+        return []
+    return ["", "One of the runs that lost two workers, as `fencepost trace` shows it from the ledger:", *trace]

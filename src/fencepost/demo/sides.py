@@ -6,13 +6,14 @@ which one it has; what came of their work is not asked here but read from the wo
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
 from fencepost.core.records import Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
+from fencepost.core.trace import Status
 from fencepost.demo import example
 from fencepost.demo.naive import Job
 from fencepost.demo.plan import Paper
@@ -20,6 +21,8 @@ from fencepost.demo.tally import payment_of
 from fencepost.runtime import verbs
 from fencepost.runtime.app import App
 from fencepost.runtime.signalling import waits_for_approval
+from fencepost.runtime.tracing import read_trace
+from fencepost.telemetry.tree import tree
 from fencepost.testing import World, WorldFiles
 
 OPERATOR = "operator"
@@ -166,6 +169,13 @@ class Fenced:
             if run.state is not RunState.SUCCEEDED
         ]
         return [*stuck, *(f"The ledger contradicts itself: {one}." for one in (await self._app.check()).found)]
+
+    async def trace(self, runs: Iterable[str]) -> list[str]:
+        """The trace of one of these runs as a tree: of the one of which most was in flight when it lost a worker."""
+        wanted = set(runs)
+        traces = [read_trace(self._app.store, run) for run in await self._runs() if run.id in wanted]
+        most = max(traces, key=lambda one: sum(span.status is Status.UNKNOWN for span in one.spans), default=None)
+        return [] if most is None else [*tree(most)]
 
     async def _runs(self) -> list[Run]:
         return await self._app.runs(limit=_RUNS_MAX)

@@ -31,12 +31,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Injected:
-    """What was done to one side. `takeovers` counts runs, or jobs, that another process went on with."""
+    """What was done to one side. `takeovers` counts runs, or jobs, that another process went on with.
+
+    `lost_twice`: those that were in the hands of a worker that was killed, and then in those of another.
+    """
 
     kills: int
     pauses: int
     dropped_replies: int
     takeovers: int
+    lost_twice: frozenset[str] = frozenset()
 
 
 def count(files: WorldFiles, papers: Iterable[Paper], *, settled: int = 0) -> Row:

@@ -38,6 +38,9 @@ A = TypeVar("A")
 EVIDENCE_BODY_CHARACTERS_MAX = 500
 """How much of a refusal's body is kept as evidence beside its digest."""
 
+TRACEPARENT = "traceparent"
+"""The header of W3C Trace Context; one that the body gives itself is left as it is."""
+
 _KEPT_HEADERS = ("retry-after", "date", "location", "idempotent-replayed", "x-request-id", "request-id")
 _OK = 200
 _REDIRECT = 300
@@ -136,6 +139,8 @@ class Rules:
         key = self._attempting.send_key
         if write and isinstance(key, KeyHeader):
             given[key.header] = self._attempting.key
+        if (traceparent := self._attempting.site.traceparent) is not None and not _names(given, TRACEPARENT):
+            given[TRACEPARENT] = traceparent(self._attempting)
         digest = hashlib.sha256(b"\n".join((method.upper().encode(), _whole(url, params).encode(), sent))).hexdigest()
         return Prepared(method, url, given, params, sent, digest)
 
@@ -238,6 +243,10 @@ class Rules:
             Unresolved(failure.why, hint="what happened is settled before anything is sent again"),
             Reading(Outcome.UNRESOLVED, retryable=True),
         )
+
+
+def _names(headers: dict[str, str], name: str) -> bool:
+    return any(one.lower() == name for one in headers)
 
 
 def _is_fault(error: Exception) -> bool:

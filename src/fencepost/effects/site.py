@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from fencepost.core.records import Operation
+    from fencepost.effects.attempting import Attempting
     from fencepost.effects.outside import Outside
     from fencepost.effects.telling import Witness
     from fencepost.store.api import Answer
@@ -28,7 +29,8 @@ class Keeper(Protocol):
 class Site:
     """What all attempts of one run's life share.
 
-    `permission` raises `NotOwner` when no send may start; `now` is the store's clock.
+    `permission` raises `NotOwner` when no send may start; `now` is the store's clock. `traceparent` is the header by
+    which what is sent joins the run's trace; None: nobody traces.
     """
 
     outside: Outside
@@ -38,3 +40,4 @@ class Site:
     principal: str | None
     keeper: Keeper | None = None
     witness: Witness | None = None
+    traceparent: Callable[[Attempting], str] | None = None

@@ -42,6 +42,7 @@ from fencepost.runtime.queues import Queues
 from fencepost.runtime.schedule import Schedule
 from fencepost.runtime.schedules import Schedules
 from fencepost.runtime.starting import ANYWHERE, Placed, Starts, begun_by
+from fencepost.runtime.tracing import told_by_id
 from fencepost.runtime.worker import Worker
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.apart import INLINE_BYTES
@@ -366,7 +367,7 @@ class App(Declarations, Operators, Callbacks):
         )
 
     async def _sent(self, how: Callable[..., Signal], *args: Any, **kwargs: Any) -> Signal:
-        kept = await asyncio.to_thread(how, self, *args, **kwargs)
+        kept = await asyncio.to_thread(told_by_id(how), self, *args, **kwargs)
         self._wake()
         return kept
 

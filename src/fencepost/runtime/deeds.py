@@ -21,6 +21,7 @@ from fencepost.effects.entry import Entry, Owner
 from fencepost.runtime import audit
 from fencepost.runtime.permits import Asked, require, require_a_word
 from fencepost.runtime.proposing import propose
+from fencepost.runtime.tracing import told
 from fencepost.store.moves import Move, MoveRun, Observe, PinRun
 
 if TYPE_CHECKING:
@@ -64,9 +65,11 @@ class _TakesTwo(Exception):
         self.history = history
 
 
+@told
 def perform(
     app: Desk,
     run: Run,
+    /,
     verb: str,
     *,
     by: str,

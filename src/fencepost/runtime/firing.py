@@ -129,7 +129,8 @@ class Firings:
             return
         for run, is_new in started:
             if not is_new and run.fingerprint != plan.definition.fingerprint:
-                LOG.error("schedule %s: run %s was there already, with another input", plan.name, run.id)
+                said = "schedule %s: run %s was there already, with another input"
+                LOG.error(said, plan.name, run.id, extra={"run": run.id})
         if firing.plan.note != plan.note:
             _tell(plan, firing, now)
 

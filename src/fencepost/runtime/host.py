@@ -17,15 +17,18 @@ from fencepost.core.epoch import Epoch
 from fencepost.core.identity import canonical
 from fencepost.core.permissions import Permissions
 from fencepost.core.proposals import Proposal
+from fencepost.core.records import Run
 from fencepost.core.recovery import Moment
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.outside import Outside
 from fencepost.effects.overdue import Overdue
 from fencepost.runtime.breakers import Breakers
+from fencepost.runtime.counts import Counts
 from fencepost.runtime.errands import Errands
 from fencepost.runtime.handle import Watchers
 from fencepost.runtime.heard import Containments
+from fencepost.runtime.tracing import Tracing, configured
 from fencepost.store.api import Store
 from fencepost.store.journal import Journal
 
@@ -72,6 +75,9 @@ class Host:
     lost_time: Epoch | None = None
     """The epoch of a restored ledger, until a person says that nothing more turns up from the time lost with it."""
 
+    counts: Counts = field(default_factory=Counts)
+    tracing: Tracing | None = None
+    """What tells this process's tracer provider what runs do; None while it has none."""
     login: str | None = None
     seconded: Proposal | None = None
     """Nobody's: what is done through a host is done by a run, and not by a person."""
@@ -90,6 +96,8 @@ class Host:
 
     def take_lease(self, lease: LeaseHolder) -> None:
         """Begin a life under this lease, and learn whether the ledger has forgotten something."""
+        self.tracing = configured()
+        self.counts.leases_lost += self.lease.lost
         lease.carries = self.carried
         if self.queues is not None:
             self.queues.write()
@@ -100,6 +108,12 @@ class Host:
             lease.end()  # or its thread would renew it for a life that never begins
             raise
         self.lease = lease  # from here on something may be sent under it
+
+    def left(self, run: Run, how: Run | None) -> None:
+        """A life of a run is over here, which was `run` when it began; `how` it was left, None: not by us."""
+        self.watchers.run_left(run.no, how)
+        if self.tracing is not None:
+            self.errands.begin(self.tracing.tell_life(self.store, run))
 
     def carried(self) -> str:
         """The workflows that this process knows, for everybody to see beside its lease."""

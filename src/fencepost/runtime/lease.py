@@ -72,8 +72,10 @@ class LeaseHolder:
         """Whether the ledger was restored under this life, and nobody has said so yet."""
         self._renewed_at = 0
         self._epoch: Epoch | None = None
-        self._ticked_at = 0
-        self._stall_allowed = SECOND
+        self.ticked_at = 0
+        """When the working loop moved last, by the boot-time clock."""
+        self.stall_allowed = SECOND
+        """How much later it has announced to move again, at the latest."""
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -99,18 +101,18 @@ class LeaseHolder:
         self._epoch = self.store.epoch()
         self._renewed_at = now
         self._good_until = asked_at + self.length - self.margin
-        self._ticked_at = asked_at
+        self.ticked_at = asked_at
         self._thread = threading.Thread(target=self._renew_until_stopped, name="fencepost-lease", daemon=True)
         self._thread.start()
 
     def tick(self, longest_step: int = SECOND) -> None:
         """The working loop moves; `longest_step` is the longest attempt timeout of the steps that run on it now."""
-        self._ticked_at = boot_now()
-        self._stall_allowed = min(max(longest_step, self.length), STALL_MAX)
+        self.ticked_at = boot_now()
+        self.stall_allowed = min(max(longest_step, self.length), STALL_MAX)
 
     def begins(self, timeout: int) -> None:
         """A step begins on the working loop, which it may keep from ticking until its attempt timeout is over."""
-        self._stall_allowed = max(self._stall_allowed, min(timeout, STALL_MAX))
+        self.stall_allowed = max(self.stall_allowed, min(timeout, STALL_MAX))
 
     def check(self) -> None:
         """Raise `LeaseLost` if no send may start now."""
@@ -120,6 +122,11 @@ class LeaseHolder:
                 hint="nothing was sent; whoever owns the run next goes on",
                 ids={"lease": self.id},
             )
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether this life has begun; it may be over by now."""
+        return self._thread is not None
 
     @property
     def is_over(self) -> bool:
@@ -143,7 +150,7 @@ class LeaseHolder:
     def _renew_until_stopped(self) -> None:
         pause = self.length / RENEWALS_PER_LEASE / SECOND
         while not self._stopping.wait(pause):
-            if boot_now() - self._ticked_at > self._stall_allowed:
+            if boot_now() - self.ticked_at > self.stall_allowed:
                 continue  # the loop is stuck: let the lease run out, so that somebody else goes on
             if not self._renew():
                 return

@@ -8,7 +8,7 @@ next is decided there; which step runs at all is decided in `execution`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from fencepost.core.records import Observation, Operation
 from fencepost.core.states import Outcome
 from fencepost.effects.atomic import in_transaction
 from fencepost.effects.attempting import Attempting
+from fencepost.effects.concerned import ATTEMPTING
 from fencepost.effects.conclusion import Conclusion
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound
@@ -62,7 +63,7 @@ REST = 0.1
 class Hands:
     """What the performances of one run's life do to the world and to the ledger."""
 
-    __slots__ = ("_execution", "_host", "_ignored", "_site", "stopping")
+    __slots__ = ("_execution", "_host", "_ignored", "_site", "_traced", "stopping")
 
     def __init__(self, host: Host, execution: Execution) -> None:
         self._host = host
@@ -70,6 +71,7 @@ class Hands:
         self._ignored = partial(host.abandon, execution)
         self.stopping = Stopping(host, execution)
         run = execution.history.run
+        self._traced = None if host.tracing is None else host.tracing.life(execution.history)
         self._site = Site(
             host.outside,
             host.lease.check,
@@ -78,6 +80,7 @@ class Hands:
             run.principal,
             RunKeeper(host, run.no, execution.owner),
             self.stopping,
+            None if self._traced is None else self._traced.traceparent,
         )
         self.stopping.site = self._site
 
@@ -100,10 +103,12 @@ class Hands:
                 self._host.lease.begins(timeout)
                 attempting = self._sending(need, bound, asked_at + timeout)
                 barred = self.stopping.bars(attempting) if self.stopping.is_late else None
-                answer = barred or await run_async(bound, attempting, self._host.executor, self._host.overdue)
+                answer = barred or await self._body(bound, attempting)
+                ATTEMPTING.set(None)
                 if attempting.told:
                     self.stopping.has_ended(attempting, answer)
                 target = bound.effect.declared.target
+                self._host.counts.attempted(target, answer)
                 if target is not None and (breaker := self._host.outside.breaker(target)) is not None:
                     await self._host.breakers.learn(breaker, target, need.entry.operation, answer)
             else:
@@ -135,6 +140,11 @@ class Hands:
             return await rest(self._execution, need.until)
         return await self._run(need, bound)
 
+    def _body(self, bound: Bound[Any], attempting: Attempting) -> Coroutine[Any, Any, Sent]:
+        ATTEMPTING.set(attempting)
+        running = run_async(bound, attempting, self._host.executor, self._host.overdue)
+        return running if self._traced is None else self._traced.around(attempting, running)
+
     def _sending(self, need: Send, bound: Bound[Any], deadline: int) -> Attempting:
         """The facts of an attempt that is about to be sent."""
         effect, operation, number = bound.effect, need.entry.operation, need.attempt.number
@@ -160,7 +170,12 @@ class Hands:
         return await raise_async(fenced.fence, resource_of(bound), need.token, timeout, self._host.executor)
 
     async def _ask(self, need: Ask, bound: Bound[Any]) -> LookedUp:
-        return await look_up_async(bound, self._reading(need.entry, bound), self._host.executor, self._host.overdue)
+        attempting = self._reading(need.entry, bound)
+        ATTEMPTING.set(attempting)
+        asking = look_up_async(bound, attempting, self._host.executor, self._host.overdue)
+        answer = await (asking if self._traced is None else self._traced.around(attempting, asking))
+        ATTEMPTING.set(None)
+        return answer
 
     async def _load(self, need: Load, bound: Bound[Any]) -> Sent:
         load, reference = bound.effect.declared.load, need.entry.operation.reference
@@ -194,12 +209,13 @@ class Hands:
         attempting = Attempting(self._site, need.position, need.attempt, boot_now() + timeout, _NO_CONTRACT)
         attempting.ignored = self._ignored
         try:
-            sent = await run_async(bound, attempting, self._host.executor, self._host.overdue)
+            sent = await self._body(bound, attempting)
             if attempting.told:
                 self.stopping.has_ended(attempting, sent)
                 sent.stopped = sent.error is not None
             return sent
         finally:
+            ATTEMPTING.set(None)
             del self._execution.bodies[need.position]
 
     def _late(self, entry: Entry, number: int, bound: Bound[Any]) -> Callable[[Future[Any]], None]:

@@ -63,6 +63,7 @@ class Recording:
             self._has_moved = True
         else:
             self.refused = answer
+            self.host.counts.refused[answer.value] += 1
             self._refusals.refuse(group)
         return answer
 

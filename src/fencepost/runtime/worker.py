@@ -14,17 +14,11 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from fencepost.core.duration import SECOND
-from fencepost.core.errors import (
-    FencepostError,
-    LeaseLost,
-    LedgerWentBack,
-    StoreFailed,
-    StoreUnavailable,
-    WorkersLost,
-)
+from fencepost.core.errors import FencepostError, LeaseLost, LedgerWentBack, StoreFailed, StoreUnavailable, WorkersLost
 from fencepost.core.poison import is_poison, is_suspect
 from fencepost.core.records import History, Run
 from fencepost.core.states import FINAL_RUN_STATES, RunState
+from fencepost.effects.concerned import about
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.failures import for_a_log
 from fencepost.runtime import guard
@@ -323,7 +317,7 @@ class Worker:
             self._woken.set()
         if is_suspect(run.takeovers):
             self._suspects.add(run.no)
-        life = self._life_of[run.no] = asyncio.create_task(self._live(run, history))
+        life = self._life_of[run.no] = asyncio.create_task(self._live(run, history), context=about(run))
         self._await_in_the_end(life)
 
     def _await_in_the_end(self, task: asyncio.Task[None]) -> None:
@@ -340,7 +334,8 @@ class Worker:
         run = execution.history.run
         if self._lives.get(run.no) is not execution:
             return  # abandoned already, for another body
-        LOG.error("run %s does not wait for %s, although %s", run.id, attempting.position, attempting.why_over)
+        said = "run %s does not wait for %s, although %s"
+        about(run).run(LOG.error, said, run.id, attempting.position, attempting.why_over)
         del self._lives[run.no]
         self._suspects.discard(run.no)
         execution.draining = True
@@ -348,7 +343,7 @@ class Worker:
         self._tasks.discard(life)
         self.abandoned.add(life)
         life.add_done_callback(self.abandoned.discard)
-        self._await_in_the_end(asyncio.create_task(self._go_on_without(execution, attempting)))
+        self._await_in_the_end(asyncio.create_task(self._go_on_without(execution, attempting), context=about(run)))
 
     async def _go_on_without(self, execution: Execution, attempting: Attempting) -> None:
         run = execution.history.run
@@ -361,7 +356,7 @@ class Worker:
         except StoreUnavailable as error:
             self._give_up(run, error)
         finally:
-            self.host.watchers.run_left(run.no, None)
+            self.host.left(run, None)
             self._woken.set()
 
     def _give_up(self, run: Run, error: StoreUnavailable) -> None:
@@ -393,7 +388,7 @@ class Worker:
                 del self._lives[run.no]
             if self._life_of.get(run.no) is asyncio.current_task():
                 del self._life_of[run.no]
-            self.host.watchers.run_left(run.no, left)
+            self.host.left(run, left)
             self._endings.some_are_there = True
             makes_room = was_full or self._firings.wait_for_runs
             is_looked_for = left is not None and {left.resource, left.parent, left.queue} != {None}

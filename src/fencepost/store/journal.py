@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fencepost.core.errors import FencepostError, StoreBusy, StoreFailed, StoreUnavailable, ValueRefused
 from fencepost.store.api import Answer, Group, NewRun, Started
 from fencepost.store.handover import LOOK_AGAIN, Sent, WriterThread, running_loop
+from fencepost.store.pace import Pace
 from fencepost.store.ticket import A, Ticket, tell
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Journal:
         self._starting = threading.Lock()
         self._writer: WriterThread | None = None
         self.commits = 0
+        self.pace = Pace()
 
     # -- what callers do ------------------------------------------------------------------------------------------
 
@@ -396,8 +398,10 @@ class Journal:
         except BaseException as error:
             self._reject(batch, error, loop)
             raise
-        self._sync_seconds += 0.2 * (time.perf_counter() - began - self._sync_seconds)
+        seconds = time.perf_counter() - began
+        self._sync_seconds += 0.2 * (seconds - self._sync_seconds)
         self.commits += 1
+        self.pace.committed(len(batch), seconds)
         for ticket, answer in zip(batch, answers, strict=True):
             if isinstance(answer, ValueRefused):
                 ticket.error = answer
