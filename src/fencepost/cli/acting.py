@@ -28,7 +28,7 @@ from fencepost.cli.options import (
     json_value,
     somebody,
 )
-from fencepost.cli.printable import printable
+from fencepost.console.printable import printable
 
 if TYPE_CHECKING:
     from fencepost.core.records import Run

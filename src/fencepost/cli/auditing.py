@@ -13,7 +13,7 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace
-from fencepost.cli.printable import instant, printable
+from fencepost.console.printable import instant, printable
 
 if TYPE_CHECKING:
     from fencepost.core.records import Audit

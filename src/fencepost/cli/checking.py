@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, Db
-from fencepost.cli.printable import printable
+from fencepost.console.printable import printable
 
 if TYPE_CHECKING:
     from fencepost.runtime.checking import Checked

@@ -12,7 +12,7 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
-from fencepost.cli.printable import instant, printable
+from fencepost.console.printable import instant, printable
 
 if TYPE_CHECKING:
     from fencepost.core.containment import Containment

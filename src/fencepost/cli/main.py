@@ -31,7 +31,9 @@ from fencepost.cli import (
     reporting,
     restoring,
     scheduling,
+    serving,
     terminal,
+    tokening,
     working,
 )
 from fencepost.cli.exits import Exit
@@ -99,6 +101,8 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     restoring.restored,
     purging.purge,
     copying.copy,
+    serving.console,
+    tokening.token,
     demonstrating.demo,
 )
 """The commands in the order of `--help`, under their functions' names, with hyphens; groups come last there."""
@@ -106,6 +110,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
 BELOW: dict[Callable[..., Exit], tuple[Callable[..., Exit], ...]] = {
     auditing.audit: (auditing.verify, auditing.anchor),
     queueing.queue: (queueing.pause, queueing.resume),
+    tokening.token: (tokening.make, tokening.revoke),
 }
 """The commands that stand below another one."""
 

@@ -14,7 +14,7 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
-from fencepost.cli.printable import counted, instant, printable
+from fencepost.console.printable import counted, instant, printable
 
 if TYPE_CHECKING:
     from fencepost.core.schedule import Plan

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
+from fencepost.core.api_tokens import ApiToken
 from fencepost.core.callback import HandedOut
 from fencepost.core.containment import Containment
 from fencepost.core.contradictions import Whole
@@ -52,6 +53,7 @@ AS_THEY_ARE = frozenset({
     "unknown_below", "pinned", "ahead_of", "codec_mark", "mark_codec", "issue_token", "signalled", "leases", "changes",
     "close", "ended", "purgeable", "strangers", "count_stranger", "measure", "waits_named", "turns_with_effects",
     "write_nothing", "wake_forgotten", "declare_queues", "queue_lengths", "policy", "let_through",
+    "api_token", "api_tokens",
 })  # fmt: skip
 """What the inner store is asked directly: no text of these is in any list of `texts`."""
 
@@ -291,6 +293,14 @@ class Passage(Transit):
     def declare_policy(self, namespace: str, policy: str, audit: Callable[[str | None, int], Audit]) -> None:
         """See `Store.declare_policy`."""
         self.inner.declare_policy(namespace, policy, lambda before, now: self._audit(audit(before, now)))
+
+    def add_api_token(self, new: ApiToken, audit: Callable[[ApiToken], Audit]) -> ApiToken:
+        """See `Store.add_api_token`."""
+        return self.inner.add_api_token(new, lambda kept: self._audit(audit(kept)))
+
+    def revoke_api_token(self, namespace: str, no: int, *, by: str, audit: Audit) -> bool:
+        """See `Store.revoke_api_token`."""
+        return self.inner.revoke_api_token(namespace, no, by=by, audit=self._audit(audit))
 
     def propose(self, new: Proposal, audit: Callable[[Proposal], Audit]) -> Proposal:
         """See `Store.propose`. Its digest is that of what is asked for, and not of what is stored."""

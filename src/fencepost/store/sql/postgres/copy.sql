@@ -153,6 +153,15 @@ WITH pasted AS (
 )
 SELECT count(*) FROM pasted;
 
+-- name: paste_api_token
+-- Insert API tokens as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.api_token OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.api_token, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
 -- name: continue_run
 -- Number new runs from the highest on.
 SELECT setval(pg_get_serial_sequence('fencepost.run', 'no'), max(no)) FROM fencepost.run;
@@ -185,6 +194,10 @@ SELECT setval(pg_get_serial_sequence('fencepost.audit', 'no'), max(no)) FROM fen
 -- Number new proposals from the highest on.
 SELECT setval(pg_get_serial_sequence('fencepost.proposal', 'no'), max(no)) FROM fencepost.proposal;
 
+-- name: continue_api_token
+-- Number new API tokens from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.api_token', 'no'), max(no)) FROM fencepost.api_token;
+
 -- name: ledger_is_empty
 -- Whether nothing was ever written here.
 SELECT NOT EXISTS (SELECT FROM fencepost.run) AND NOT EXISTS (SELECT FROM fencepost.audit)
@@ -201,4 +214,4 @@ SELECT
     (SELECT count(*) FROM fencepost.signal), (SELECT count(*) FROM fencepost.audit),
     (SELECT count(*) FROM fencepost.permission), (SELECT count(*) FROM fencepost.proposal),
     (SELECT count(*) FROM fencepost.containment), (SELECT count(*) FROM fencepost.queue),
-    (SELECT count(*) FROM fencepost.piece);
+    (SELECT count(*) FROM fencepost.piece), (SELECT count(*) FROM fencepost.api_token);

@@ -1,0 +1,156 @@
+"""The console as a web application, and as a server of its own.
+
+    create_app(app)       for whatever serves ASGI; the ledger is opened and closed by whoever has the app
+    serve(app, place)     on loopback, or elsewhere behind TLS or a proxy
+
+It adds addresses to each other and decides nothing: what they do is in the `api_` modules, who may in `callers`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+from fastapi import APIRouter, FastAPI
+from starlette.middleware import Middleware
+
+from fencepost.console import api_runs, api_verbs, problems
+from fencepost.console.bodies import BODY_MAX, Bounded
+from fencepost.core.errors import Misuse
+
+if TYPE_CHECKING:
+    from fencepost.runtime.app import App
+
+API = "/api/v1"
+"""Where the addresses of this version of the API begin."""
+
+SCHEMA = f"{API}/openapi.json"
+
+LOOPBACK = "127.0.0.1"
+PORT = 8420
+
+# Verbs before `GET /runs/{run}`: their last part is theirs, and everything before it the run's id.
+_ROUTERS = (api_verbs.router, api_runs.router)
+
+
+def create_app(app: App, *, routers: Iterable[APIRouter] = (), body_max: int = BODY_MAX) -> FastAPI:
+    """The console of an app, as an ASGI application.
+
+    Args:
+        app: whose ledger is shown, and whose code verbs and starts use. It is neither opened nor closed here.
+        routers: more addresses, such as those for health; they find the app at `request.app.state.fencepost`, and ask
+            for no token unless they do it themselves.
+        body_max: bytes of a request's body; more is refused.
+    """
+    from fencepost import __version__
+
+    made = FastAPI(
+        title="Fencepost",
+        version=__version__,
+        summary="What is known, what is not, and what may be done about it.",
+        openapi_url=SCHEMA,
+        docs_url=None,  # they load scripts from elsewhere
+        redoc_url=None,
+        middleware=[Middleware(Bounded, body_max=body_max)],
+        separate_input_output_schemas=False,
+    )
+    made.state.fencepost = app
+    problems.install(made)
+    for router in _ROUTERS:
+        made.include_router(router, prefix=API)
+    for router in routers:
+        made.include_router(router)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server listens, and what stands before it.
+
+    `certificate` and `key` are files for TLS; `proxies` the addresses of proxies that end TLS, and are believed when
+    they say whose request it is.
+    """
+
+    host: str = LOOPBACK
+    port: int = PORT
+    certificate: Path | None = None
+    key: Path | None = None
+    proxies: tuple[str, ...] = ()
+
+    @property
+    def scheme(self) -> str:
+        """How it is spoken to."""
+        return "http" if self.certificate is None else "https"
+
+    def check(self) -> None:
+        """Refuse to hand tokens over a network in the clear.
+
+        Raises:
+            Misuse: it is no loopback address, and neither TLS nor a proxy is named; or half of a key pair is missing.
+        """
+        if (self.certificate is None) != (self.key is None):
+            raise Misuse("TLS needs a certificate and its key", hint="give both, or neither")
+        if not is_loopback(self.host) and self.certificate is None and not self.proxies:
+            raise Misuse(
+                f"{self.host} can be reached from other machines, and tokens would pass in the clear",
+                hint="give a certificate and key, or the address of the proxy that ends TLS, or stay on 127.0.0.1",
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it; a name is not looked up, and counts if it is `localhost`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class _Ending(uvicorn.Server):
+    """A server that ends in order at a signal, and leaves it at that: its own raises the signal once more."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals that ask for an end, where signals can be taken; a second one ends it at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def server(console: FastAPI, place: Place) -> uvicorn.Server:
+    """A server for it, to be run. Its log has no request lines: they hold what is in addresses, tokens of jobs too.
+
+    Raises:
+        Misuse: the place is none for tokens.
+    """
+    place.check()
+    config = uvicorn.Config(
+        console,
+        host=place.host,
+        port=place.port,
+        ssl_certfile=place.certificate,
+        ssl_keyfile=place.key,
+        proxy_headers=bool(place.proxies),
+        forwarded_allow_ips=list(place.proxies),
+        access_log=False,
+        server_header=False,
+        log_level="warning",
+        http="h11",
+        ws="none",
+        lifespan="off",
+    )
+    return _Ending(config)
