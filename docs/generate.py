@@ -23,8 +23,8 @@ import signatures
 import speed
 
 from fencepost.cli import exits
-from fencepost.cli.alerting import page_of
 from fencepost.cli.main import commands
+from fencepost.console.documents import page_of
 from fencepost.core import permissions
 from fencepost.core.alerts import ALERTS, measured
 from fencepost.core.contract import Contract, KeyPromise, LookUpPromise, Retry
@@ -215,8 +215,8 @@ def verbs() -> str:
     text += table(["role", "means"], ([code(role), means] for role, means in permissions.MEANINGS.items()))
     text += "\n## Verbs\n\nA verb *takes* a run: its generation is raised, so that whoever owned it can change nothing "
     text += "any more. It *compares* what the person was shown with what is there now, and is refused if that differs. "
-    text += "Each needs who does it and why, and leaves an audit row, done or refused; `look` and `start` are asked "
-    text += "for over HTTP only, need no reason, and leave none when they are done.\n\n"
+    text += "Each needs who does it and why, and leaves an audit row, done or refused; `look`, `check` and `start` are "
+    text += "asked for over HTTP only, need no reason, and leave none when they are done.\n\n"
     rows = (
         [code(name), verb.does, code(verb.role), verb.compares.value, "yes" if verb.takes else ""]
         for name, verb in permissions.VERBS.items()

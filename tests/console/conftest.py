@@ -26,7 +26,8 @@ class Served:
         self.loop = asyncio.new_event_loop()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        self.server = server(create_app(app, **options), Place(port=0))
+        webhooks = options.pop("webhooks", lambda _: {})(app)
+        self.server = server(create_app(app, webhooks=webhooks, **options), Place(port=0))
         self._thread = threading.Thread(target=self._run, args=(worker,), daemon=True)
         self._clients: list[httpx2.Client] = []
 
@@ -90,9 +91,13 @@ def serve(url: str) -> Iterator[Serve]:
     target.reset()
     with contextlib.ExitStack() as stack:
 
-        def begin(*, worker: bool = False, permissions: Permissions | None = None, **options: Any) -> Served:
-            app = App(url, workflows=shop.WORKFLOWS, permissions=permissions)
-            return stack.enter_context(Served(app, worker=worker, **options))
+        def begin(
+            *, worker: bool = False, permissions: Permissions | None = None, workflows: list[Any] | None = None,
+            app: dict[str, Any] | None = None, **options: Any,
+        ) -> Served:  # fmt: skip
+            code = shop.WORKFLOWS if workflows is None else workflows
+            made = App(url, workflows=code, permissions=permissions, **(app or {}))
+            return stack.enter_context(Served(made, worker=worker, **options))
 
         yield begin
 

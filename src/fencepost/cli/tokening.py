@@ -5,17 +5,15 @@ Who may make one, and what it is good for, is `runtime.api_tokens`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
-from fencepost.console.printable import instant, printable
-
-if TYPE_CHECKING:
-    from fencepost.core.api_tokens import ApiToken
+from fencepost.console.documents import token_row
+from fencepost.console.printable import printable
 
 Person = Annotated[str, typer.Argument(metavar="NAME", help="Under whose name is done what is done with it.")]
 Roles = Annotated[
@@ -41,7 +39,7 @@ def token(
         return Exit.DONE
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         found, now = ledger.store.api_tokens(ledger.namespace), ledger.store.now()
-    rows = [_row(one, now) for one in found]
+    rows = [token_row(one, now) for one in found]
     if as_json:
         terminal.document({"tokens": rows})
     elif not rows:
@@ -80,7 +78,7 @@ def make(
             raise Usage(error.message, hint=error.hint) from error
         now = ledger.store.now()
     if as_json:
-        terminal.document(_row(made, now) | {"token": text})
+        terminal.document(token_row(made, now) | {"token": text})
     else:
         terminal.say(text)
         terminal.remark(f"token {made.no} of {printable(name)}: keep it, it cannot be shown again")
@@ -102,21 +100,7 @@ def revoke(
         found = api_tokens.revoke(ledger, number, by=somebody(by), reason=reason)
         now = ledger.store.now()
     if as_json:
-        terminal.document(_row(found, now))
+        terminal.document(token_row(found, now))
     else:
         terminal.say(f"token {found.no} of {printable(found.person)} is revoked")
     return Exit.DONE
-
-
-def _row(one: ApiToken, now: int) -> dict[str, Any]:
-    return {
-        "number": one.no,
-        "name": one.person,
-        "roles": one.scopes,
-        "state": one.stands_at(now).value,
-        "made_by": one.made_by,
-        "made_at": instant(one.made_at),
-        "expires_at": instant(one.expires_at),
-        "revoked_by": one.revoked_by,
-        "revoked_at": instant(one.revoked_at),
-    }

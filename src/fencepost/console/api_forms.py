@@ -7,7 +7,7 @@ a value means, and whether a run takes it, is decided where it is used.
 from __future__ import annotations
 
 import unicodedata
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -78,3 +78,98 @@ class Because(Form):
     """A verb that needs nothing more than why."""
 
     reason: Reason = Field(description="Kept in the audit.", examples=["the customer has withdrawn"])
+
+
+class OfStep(Because):
+    """A verb on one effect of a run."""
+
+    step: Name = Field(description="The effect's step, as the run shows it.", examples=["book"])
+    item: Name | None = Field(default=None, description="The item, if the effect has several.", examples=["line-1"])
+
+
+class Reconcile(Because):
+    """What is unknown is asked about now: all of it, or one effect."""
+
+    step: Name | None = Field(default=None, description="Only this effect's step.", examples=["book"])
+    item: Name | None = Field(default=None, description="The item, if the effect has several.")
+
+
+class Settle(OfStep):
+    """What became of an effect. The reason is kept as evidence."""
+
+    happened: bool = Field(description="Whether it happened.", examples=[True])
+    result: Any = Field(default=None, description="Its result, if it happened.", examples=[{"id": "ticket-7"}])
+    reference: Name | None = Field(default=None, description="The remote object's id, if it happened.")
+    override: bool = Field(
+        default=False,
+        description="Did not happen, although a request may still land: the guarantee of this effect is lost. "
+        "Happened, although no reference is known: nothing can be found or compensated by it.",
+    )
+
+
+class SettleConflict(Settle):
+    """What stands after a conflict was put right at the target."""
+
+    turn: Number | None = Field(default=None, description="Of a run that has continued, whose turn's effect it is.")
+
+
+class Migrate(Because):
+    """A run is pinned to another version of its workflow, if that code tells the same story so far."""
+
+    to: Annotated[int, Field(ge=1, le=NUMBER_MAX)] = Field(description="The version.", examples=[2])
+
+
+class Rehearse(Form):
+    """A run's history is replayed against another version of its workflow, and nothing is changed."""
+
+    to: Annotated[int, Field(ge=1, le=NUMBER_MAX)] = Field(description="The version.", examples=[2])
+
+
+class Approve(Form):
+    """An answer to the one call that a run waits to be allowed."""
+
+    name: Name = Field(description="Under which the run waits.", examples=["decision"])
+    digest: Name = Field(
+        description="Of the call that was shown, `allows` of the wait: refused if another call waits.",
+        examples=["8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4"],
+    )
+    approved: bool = Field(description="Whether the call is allowed.", examples=[True])
+    comment: Text = Field(default="", description="Kept with the answer and in the audit.")
+    id: Name | None = Field(default=None, description="The answer's own id; the same answer counts once in any case.")
+
+
+BulkVerb = Literal["resume", "reconcile", "retry", "cancel", "compensate", "terminate", "reopen"]
+"""As `runtime.bulk.VERBS`; a test compares them."""
+
+
+class Bulk(Because):
+    """One verb on many runs: those in a state, held for a reason, or shown by a dry run."""
+
+    verb: BulkVerb = Field(examples=["resume"])
+    state: Name | None = Field(default=None, description="Runs in this state.", examples=["held"])
+    held_by: Name | None = Field(default=None, description="Runs held for this reason.", examples=["budget spent"])
+    shown: dict[Name, Number] | None = Field(
+        default=None, description="Runs by id, each with the row version that it must still have."
+    )
+    workflow: Name | None = Field(default=None, description="Only runs of this workflow.")
+    prefix: Name | None = Field(default=None, description="Only runs whose id begins so.")
+    step: Name | None = Field(default=None, description="Of `retry`, and where wanted of `reconcile`.")
+    item: Name | None = Field(default=None, description="The item, if the effect has several.")
+    limit: Annotated[int, Field(ge=1, le=1_000)] = Field(default=20, description="Runs at most, the newest first.")
+    dry_run: bool = Field(default=False, description="Only say what it would do to each.")
+
+
+class Contain(Because):
+    """What nothing new is to be sent toward."""
+
+    kind: Literal["target", "resource", "tenant", "workflow", "credential"] = Field(examples=["target"])
+    name: Name = Field(examples=["payments"])
+
+
+class Purge(Because):
+    """What runs hold that ended long ago is to be removed."""
+
+    keep: dict[Name, Annotated[str, StringConstraints(min_length=2, max_length=40)]] = Field(
+        description="How long runs are kept after their end, by state.", examples=[{"succeeded": "90d"}]
+    )
+    dry_run: bool = Field(default=False, description="Only count.")

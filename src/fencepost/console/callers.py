@@ -65,6 +65,10 @@ class Caller(Operators):
         """Who may do what: as the namespace has it, and of the caller only what the scopes have too."""
         return narrowed(self.app.policy(), self.person, self._scopes)
 
+    def wake(self) -> None:
+        """Let the workers of this process look what is due."""
+        self._wake()
+
     def _wake(self) -> None:
         self.app._wake()  # noqa: SLF001 - whoever stands in for an app tells its workers too
 
@@ -73,6 +77,17 @@ class Caller(Operators):
         kept = await asyncio.to_thread(
             signalling.send, self, run_id, name, value, id=id, sender="", by=self.person, reason=reason
         )
+        self._wake()
+        return kept
+
+    async def approve(
+        self, run_id: str, name: str, *, approved: bool, comment: str, digest: str | None, id: str | None
+    ) -> Signal:
+        """Answer a run that waits for an approval, in the caller's name; see `App.approve`."""
+        kept = await asyncio.to_thread(
+            signalling.approve, self, run_id, name, by=self.person, approved=approved, comment=comment, digest=digest,
+            id=id,
+        )  # fmt: skip
         self._wake()
         return kept
 

@@ -7,13 +7,24 @@ Keys are stable: new ones may come, none changes its meaning. Instants are ISO 8
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fencepost.console.printable import instant
+from fencepost.core.duration import spelled
+from fencepost.core.schedule import note_of
 from fencepost.core.states import label
 
 if TYPE_CHECKING:
-    from fencepost.core.records import Run
+    from fencepost.core.api_tokens import ApiToken
+    from fencepost.core.containment import Containment
+    from fencepost.core.proposals import Proposal
+    from fencepost.core.queue import Standing
+    from fencepost.core.records import Audit, Run
+    from fencepost.core.schedule import Plan
+    from fencepost.runtime.alerting import Measurement
+    from fencepost.runtime.checking import Checked
+    from fencepost.store.chain import Verdict
 
 Document = dict[str, Any]
 
@@ -35,4 +46,170 @@ def run_row(run: Run) -> Document:
         "hold": None if run.hold is None else json.loads(run.hold),
         "turn": run.turn,
         "parent": run.parent is not None,
+    }
+
+
+def alert_row(one: Measurement) -> Document:
+    """An alert as it is measured now; time is in microseconds."""
+    return {
+        "name": one.name,
+        "severity": one.alert.severity.value,
+        "fires": one.fires,
+        "value": one.value,
+        "threshold": one.threshold,
+        "unit": one.alert.unit.value,
+        "says": one.says,
+        "measures": one.alert.measures,
+        "runbook": page_of(one.name),
+    }
+
+
+def page_of(name: str) -> str:
+    """The runbook's page of an alert."""
+    return f"alert-{name.replace(' ', '-')}.md"
+
+
+def audit_row(one: Audit) -> Document:
+    """Who did what to which run, and why."""
+    return {
+        "no": one.no,
+        "at": instant(one.at),
+        "actor": one.actor,
+        "verb": one.verb,
+        "run": one.run_id,
+        "step": one.step,
+        "item": one.item,
+        "outcome": one.outcome,
+        "reason": one.reason,
+        "before": json.loads(one.before),
+        "after": json.loads(one.after),
+        "hash": one.hash,
+    }
+
+
+def queue_row(one: Standing, due: int, waiting: int) -> Document:
+    """A queue with its limits and how full it is: so many runs are `due`, so many `waiting` for something else."""
+    return {
+        "name": one.name,
+        "concurrency": one.concurrency,
+        "per_key": one.per_key,
+        "rate": one.rate,
+        "rate_within": None if one.rate_within is None else spelled(one.rate_within),
+        "in_work": one.owned,
+        "due": due,
+        "waiting": waiting,
+        "paused_at": instant(one.paused_at),
+        "paused_by": one.paused_by,
+        "paused_because": one.paused_because,
+        "version": one.version,
+    }
+
+
+def schedule_row(plan: Plan, *, works: bool) -> Document:
+    """A schedule; `works` says whether any worker lives."""
+    definition = plan.definition
+    return {
+        "name": plan.name,
+        "formerly": plan.formerly,
+        "workflow": definition.workflow,
+        "workflow_version": definition.workflow_version,
+        "cron": definition.cron,
+        "zone": definition.zone,
+        "overlap": definition.overlap,
+        "catch_up": definition.catch_up,
+        "catch_up_within": spelled(definition.catch_up_within),
+        "state": schedule_state(plan, works=works),
+        "workers": plan.carriers,
+        "next_at": instant(plan.next_at),
+        "waits": plan.waits,
+        "last_at": instant(plan.last_at),
+        "last_run": plan.last_run_id,
+        "last_run_state": None if plan.last_run_state is None else plan.last_run_state.value,
+        "passed": plan.passed,
+        "note": note_of(plan) or None,
+        "version": plan.version,
+    }
+
+
+def schedule_state(plan: Plan, *, works: bool) -> str:
+    """How a schedule stands: `active`, `paused`, `orphaned`, or `no worker` while none lives at all."""
+    if plan.paused_at is not None:
+        return "paused"
+    if plan.is_orphaned:
+        return "orphaned" if works else "no worker"
+    return "active"
+
+
+def proposal_row(one: Proposal, now: int) -> Document:
+    """What one person has asked for and a second one has to confirm; `now` is the store's clock."""
+    return {
+        "proposal": one.no,
+        "run": one.run_id,
+        "verb": one.verb,
+        "arguments": json.loads(one.arguments),
+        "version": one.seen,
+        "reason": one.reason,
+        "proposed_by": one.proposed_by,
+        "proposed_at": instant(one.proposed_at),
+        "expires_at": instant(one.expires_at),
+        "state": one.stands_at(now).value,
+        "closed_by": one.closed_by,
+        "closed_at": instant(one.closed_at),
+    }
+
+
+def containment_row(one: Containment) -> Document:
+    """What nothing new is sent toward."""
+    return {
+        "kind": one.kind.value,
+        "name": one.name,
+        "by": one.actor,
+        "reason": one.reason,
+        "at": instant(one.at),
+        "probe_at": instant(one.probe_at),
+        "probe_run": one.probe_run,
+    }
+
+
+def token_row(one: ApiToken, now: int) -> Document:
+    """What is known of an API token, without the token."""
+    return {
+        "number": one.no,
+        "name": one.person,
+        "roles": one.scopes,
+        "state": one.stands_at(now).value,
+        "made_by": one.made_by,
+        "made_at": instant(one.made_at),
+        "expires_at": instant(one.expires_at),
+        "revoked_by": one.revoked_by,
+        "revoked_at": instant(one.revoked_at),
+    }
+
+
+def checked_document(checked: Checked) -> Document:
+    """What came of looking for contradictions, with a sentence for each rule that is broken."""
+    from fencepost.runtime.checking import SENTENCES
+
+    broken = dict.fromkeys(one.rule for one in checked.found)
+    return {
+        "runs": checked.runs,
+        "operations": checked.operations,
+        "audits": checked.audits,
+        "contradictions": checked.count,
+        "found": [asdict(one) for one in checked.found],
+        "rules": {name: SENTENCES[name] for name in broken},
+    }
+
+
+def verdict_document(verdict: Verdict) -> Document:
+    """Whether the audit is as it was written: `intact`, `broken`, or `unanchored`: intact as far as can be told."""
+    broken = verdict.broken
+    said = None
+    if broken is not None:
+        said = {name: getattr(broken, name) for name in ("at", "how", "says", "expected", "found")}
+    return {
+        "answer": "broken" if broken else "intact" if verdict.anchored else "unanchored",
+        "rows": verdict.rows,
+        "last": {"no": verdict.last.no, "hash": verdict.last.hash},
+        "broken": said,
     }

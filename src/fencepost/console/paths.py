@@ -10,10 +10,18 @@ from typing import Annotated
 from fastapi import Path
 from pydantic import AfterValidator
 
-from fencepost.console.api_forms import NAME_CHARACTERS_MAX, said
+from fencepost.console.api_forms import NAME_CHARACTERS_MAX, NUMBER_MAX, said
 
 RunId = Annotated[
     str,
     Path(description="The run's id.", examples=["invoice:tenant-42:inv-1847"], max_length=NAME_CHARACTERS_MAX),
     AfterValidator(said),
 ]
+
+Named = Annotated[
+    str,
+    Path(description="Its name.", examples=["nightly"], max_length=NAME_CHARACTERS_MAX),
+    AfterValidator(said),
+]
+
+ProposalNumber = Annotated[int, Path(description="The proposal's number.", examples=[7], ge=1, le=NUMBER_MAX)]

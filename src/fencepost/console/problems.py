@@ -66,6 +66,7 @@ MEANINGS: Mapping[int, str] = {
     403: "The caller lacks the role, by the namespace's permissions or by the token's scopes.",
     404: "Nothing here has this id, name or number.",
     405: "This address takes other methods.",
+    410: "Nobody waits for it any more: its run has ended.",
     409: "Refused as things are; the hint says what to do. `ids` has a `proposal` where a second person is needed.",
     412: "It has changed since the caller saw it: If-Match names another version. Look again, then decide.",
     413: "The body is larger than is taken.",
@@ -90,7 +91,9 @@ class Flaw(BaseModel):
 class Problem(BaseModel):
     """What is wrong, about what, and what to do next."""
 
-    type: str = Field(description="Stable: the error's name.", examples=["urn:fencepost:verb-refused"])
+    type: str = Field(
+        default="about:blank", description="Stable: the error's name.", examples=["urn:fencepost:verb-refused"]
+    )
     title: str = Field(examples=["Conflict"])
     status: int = Field(examples=[409])
     detail: str = Field(examples=["the run is succeeded: cancel does not apply"])

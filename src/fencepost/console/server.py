@@ -11,8 +11,8 @@ from __future__ import annotations
 import ipaddress
 import signal
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,11 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
-from fencepost.console import api_runs, api_verbs, problems
+from fencepost.console import api_flow, api_inbound, api_ledger, api_runs, api_verbs, problems
 from fencepost.console.bodies import BODY_MAX, Bounded
+from fencepost.console.idempotent import Once
 from fencepost.core.errors import Misuse
+from fencepost.receiving import Receipts, WebhookEndpoint
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
@@ -37,19 +39,33 @@ LOOPBACK = "127.0.0.1"
 PORT = 8420
 
 # Verbs before `GET /runs/{run}`: their last part is theirs, and everything before it the run's id.
-_ROUTERS = (api_verbs.router, api_runs.router)
+_ROUTERS = (api_verbs.router, api_runs.router, api_flow.router, api_ledger.router, api_inbound.router)
 
 
-def create_app(app: App, *, routers: Iterable[APIRouter] = (), body_max: int = BODY_MAX) -> FastAPI:
+def create_app(
+    app: App,
+    *,
+    webhooks: Mapping[str, WebhookEndpoint] | None = None,
+    routers: Iterable[APIRouter] = (),
+    body_max: int = BODY_MAX,
+) -> FastAPI:
     """The console of an app, as an ASGI application.
 
     Args:
         app: whose ledger is shown, and whose code verbs and starts use. It is neither opened nor closed here.
+        webhooks: whose events are taken, each under its name: `/api/v1/webhooks/NAME`.
         routers: more addresses, such as those for health; they find the app at `request.app.state.fencepost`, and ask
             for no token unless they do it themselves.
         body_max: bytes of a request's body; more is refused.
     """
     from fencepost import __version__
+
+    receipts = Receipts(app.url)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        receipts.close()
 
     made = FastAPI(
         title="Fencepost",
@@ -58,10 +74,12 @@ def create_app(app: App, *, routers: Iterable[APIRouter] = (), body_max: int = B
         openapi_url=SCHEMA,
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
-        middleware=[Middleware(Bounded, body_max=body_max)],
+        lifespan=lifespan,
+        middleware=[Middleware(Bounded, body_max=body_max), Middleware(Once, ledger=app, receipts=receipts)],
         separate_input_output_schemas=False,
     )
     made.state.fencepost = app
+    made.state.webhooks = dict(webhooks or {})
     problems.install(made)
     for router in _ROUTERS:
         made.include_router(router, prefix=API)
@@ -151,6 +169,6 @@ def server(console: FastAPI, place: Place) -> uvicorn.Server:
         log_level="warning",
         http="h11",
         ws="none",
-        lifespan="off",
+        lifespan="on",
     )
     return _Ending(config)

@@ -7,6 +7,7 @@ The ETag of a run is its turn and its row's version. What is compared at last is
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import Header
@@ -25,6 +26,7 @@ IfMatch = Annotated[
     ),
 ]
 
+_NUMBER = re.compile(r'"(?P<version>\d{1,18})"')
 _OF_RUN = re.compile(r'"(?P<turn>\d{1,18})-(?P<version>\d{1,18})"')
 
 
@@ -53,4 +55,21 @@ def version_meant(if_match: str | None, run: Run) -> int | None:
         raise ChangedSince(
             "the run has changed since you looked at it", hint="look again, then decide", ids={"run": run.id}
         )
+    return int(found["version"])
+
+
+def number_meant(if_match: str | None, ids: Mapping[str, str]) -> int | None:
+    """The row version that a verb on something else compares, whose `version` in quotes is its ETag; None: any.
+
+    Raises:
+        VersionNeeded: none is named.
+        ChangedSince: it is none that it could have.
+    """
+    if if_match is None:
+        raise VersionNeeded("If-Match is missing", hint='send its version as you saw it, such as "3"', ids=ids)
+    if if_match.strip() == ANY:
+        return None
+    found = _NUMBER.fullmatch(if_match.strip())
+    if found is None:
+        raise ChangedSince("it has no such version", hint="look again, then decide", ids=ids)
     return int(found["version"])

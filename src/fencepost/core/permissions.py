@@ -104,6 +104,7 @@ VERBS: Mapping[str, Verb] = {
     "make token": Verb(Role.ADMIN, "lets somebody call over HTTP, with the scopes of a token", Compares.NAME_ALONE),
     "revoke token": Verb(Role.ADMIN, "lets a token be taken no more", Compares.NAME_ALONE),
     "look": Verb(Role.VIEWER, "reads over HTTP: runs, evidence and audit", Compares.NAME_ALONE),
+    "check": Verb(Role.ADMIN, "looks through all namespaces for contradictions, over HTTP", Compares.NAME_ALONE),
     "start": Verb(Role.OPERATOR, "starts a run over HTTP", Compares.NAME_ALONE),
 }  # fmt: skip
 """Every verb of a person, and which role it needs: a verb without a row here cannot be done by anybody."""

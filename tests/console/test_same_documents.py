@@ -1,0 +1,101 @@
+"""Both doors show the same: what the API answers is what the command line writes with `--json`."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fencepost import Queue, Schedule
+from tests.cli.conftest import Command, fencepost
+from tests.console import shop
+from tests.console.conftest import Serve, Served
+from tests.polling import until
+from tests.runtime.stage import target
+
+__all__ = ["fencepost"]
+
+MOMENTARY = {"value", "says", "shown", "expires_at", "lease_expires_at"}
+"""What is another thing a moment later."""
+
+
+def steady(document: Any) -> Any:
+    if isinstance(document, dict):
+        return {name: steady(value) for name, value in document.items() if name not in MOMENTARY}
+    return [steady(one) for one in document] if isinstance(document, list) else document
+
+
+@pytest.fixture
+def busy(serve: Serve) -> Served:
+    """A ledger with something of everything."""
+    nightly = Schedule("nightly", shop.ask, "you", cron="0 3 * * *")
+    served = serve(worker=True, app={"schedules": [nightly], "queues": [Queue("mail", concurrency=1)]})
+    target.plan("7", "lose")
+    ann = served.as_("ann", "admin")
+    ann.post("/runs", json={"workflow": "order", "id": "held", "input": {"order": {"id": "7"}}})
+    ann.post("/runs", json={"workflow": "ask", "id": "waits", "input": {"name": "!"}})
+    ann.post("/contain", json={"kind": "target", "name": "bank", "reason": "it is on fire"})
+    served.call(served.app.start(shop.ask, "later", id="queued", queue="mail", delay="1h"))
+    until(lambda: served.app.store.find("default", "held").state == "held", "the hold")
+    until(lambda: served.app.store.find("default", "waits").state == "waiting", "the wait")
+    return served
+
+
+SAME = {
+    "/runs": ("runs",),
+    "/runs/held": ("show", "held"),
+    "/runs/waits": ("show", "waits"),
+    "/runs/held?redact=true": ("show", "held", "--redact"),
+    "/schedules": ("schedules",),
+    "/queues": ("queue",),
+    "/contained": ("contained",),
+    "/alerts": ("alerts",),
+    "/audit": ("audit",),
+    "/audit/verify": ("audit", "verify"),
+    "/check": ("check",),
+}
+
+
+def test_every_query_of_the_api_is_that_of_the_command_line(busy: Served, url: str, fencepost: Command) -> None:
+    ann = busy.as_("ann", "admin")
+    for path, command in SAME.items():
+        over_http = ann.get(path)
+        assert over_http.status_code == 200, (path, over_http.text)
+        written = fencepost(*command, "--db", url, "--json").out
+        assert steady(over_http.json()) == steady(json.loads(written)), path
+    assert [run["id"] for run in ann.get("/runs").json()["runs"]] == ["queued", "waits", "held"]
+
+
+def test_the_contract_is_that_of_the_consoles_app(busy: Served) -> None:
+    told = busy.as_("vic", "viewer").get("/contract").json()
+    assert (told["blanks"], {row["step"] for row in told["steps"]} >= {"once", "undo"}) == (0, True)
+
+
+def test_check_looks_beyond_the_namespace_and_needs_an_admin(busy: Served) -> None:
+    assert busy.as_("max", "operator").get("/check").status_code == 403
+
+
+def test_what_is_contained_is_not_sent_toward_until_it_is_released(serve: Serve) -> None:
+    served = serve(worker=True)
+    ann, form = served.as_("ann"), {"kind": "workflow", "name": "order", "reason": "its prices are wrong"}
+    ann.post("/contain", json=form)
+    ann.post("/runs", json={"workflow": "order", "id": "r", "input": {"order": {"id": "9"}}})
+    until(lambda: "contained" in str(ann.get("/runs/r").json()["waits_for"]), "it to wait")
+    assert target.requests == []
+    assert ann.post("/release", json=form).json()["released"]["by"] == "ann"
+    until(lambda: ann.get("/runs/r").json()["run"]["state"] == "succeeded", "its end")
+    assert target.requests == ["9"]
+
+
+def test_queues_and_schedules_are_paused_by_name_and_version(busy: Served) -> None:
+    ann, why = busy.as_("ann", "admin"), {"reason": "the bank is closed"}
+    assert ann.post("/queues/mail/pause", json=why).json()["queue"]["paused_by"] == "ann"
+    assert ann.post("/queues/nothing/pause", json=why).status_code == 404
+    (seen,) = ann.get("/schedules").json()["schedules"]
+    path, etag = "/schedules/nightly/pause", {"If-Match": f'"{seen["version"]}"'}
+    assert ann.post(path, json=why).status_code == 428
+    assert ann.post(path, json=why, headers={"If-Match": '"999"'}).status_code == 412
+    assert ann.post(path, json=why, headers=etag).json()["schedule"]["state"] == "paused"
+    assert ann.post(path, json=why, headers=etag).status_code == 412
+    assert ann.post("/schedules/yearly/pause", json=why, headers=etag).status_code == 404
+    fired = ann.post("/schedules/nightly/fire", json=why, headers={"If-Match": "*"}).json()
+    assert fired["schedule"]["last_run"].startswith("schedule:nightly:")
