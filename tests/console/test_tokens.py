@@ -52,6 +52,7 @@ async def test_a_token_is_taken_until_it_expires_or_is_revoked_and_only_in_its_n
         assert api_tokens.holder(app, lasting) is None
         with pytest.raises(VerbRefused, match="revoked already"):
             api_tokens.revoke(app, kept.no, by="ann", reason="again")
+        assert (await app.check()).found == []
 
 
 @played

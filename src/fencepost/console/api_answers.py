@@ -71,6 +71,30 @@ class Begun(Shown):
     run: RunRow
 
 
+class Result(Shown):
+    """What a workflow has returned."""
+
+    value: Value
+
+
+class Failure(Shown):
+    """What a run ended with instead."""
+
+    model_config = ConfigDict(extra="allow")
+
+    message: str = Field(default="")
+
+
+class Outcome(Shown):
+    """How a run has ended, if it has."""
+
+    run: RunRow
+    over: bool = Field(description="Whether nothing more happens in it by itself, short of a person.")
+    result: Result | None = Field(description="Null where it returned none, or has not.")
+    error: Failure | None
+    cancelled: bool = Field(description="Whether somebody has asked it to stop.")
+
+
 class Sent(Shown):
     """A signal, as it is kept."""
 

@@ -11,9 +11,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from fencepost.core.duration import DAY, microseconds
+from fencepost.core.errors import DeclarationError
+
 REASON_CHARACTERS_MAX = 4_000
 NAME_CHARACTERS_MAX = 512
 NUMBER_MAX = 2**63 - 1
+DURATION_MAX = 36_500 * DAY
 
 _LINES = frozenset("\n\t")
 # Format characters hide or reorder what is read; of them the joiners are parts of words in several scripts.
@@ -36,9 +40,34 @@ def said(text: str) -> str:
     return readable(text)
 
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARACTERS_MAX), AfterValidator(said)]
-Reason = Annotated[str, StringConstraints(min_length=1, max_length=REASON_CHARACTERS_MAX), AfterValidator(said)]
-Text = Annotated[str, StringConstraints(max_length=REASON_CHARACTERS_MAX), AfterValidator(readable)]
+def lasting(text: str) -> str:
+    """`text` itself, if it is a duration that ends some day. Raises ValueError otherwise."""
+    try:
+        length = microseconds(text)
+    except DeclarationError as error:
+        raise ValueError(error.hint) from error
+    if length > DURATION_MAX:
+        raise ValueError("that is more than a hundred years")
+    return text
+
+
+# For whoever makes texts from the schema: what both of the functions above take, and a little less.
+_BLANK = r"\u0020\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000"
+_HIDDEN = r"\u0000-\u001F\u007F-\u009F\u00AD\u061C\u180E\u200B-\u200F\u2028-\u202E\u2060-\u206F\uFEFF\uFFF9-\uFFFB"
+_WORDS = f"[^{_BLANK}{_HIDDEN}]"
+SAYS = Field(json_schema_extra={"pattern": f"^{_WORDS}+( {_WORDS}+)*$"})
+MAY_SAY = Field(json_schema_extra={"pattern": f"^({_WORDS}+( {_WORDS}+)*)?$"})
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARACTERS_MAX), AfterValidator(said), SAYS]
+Reason = Annotated[str, StringConstraints(min_length=1, max_length=REASON_CHARACTERS_MAX), AfterValidator(said), SAYS]
+Text = Annotated[str, StringConstraints(max_length=REASON_CHARACTERS_MAX), AfterValidator(readable), MAY_SAY]
+Lasts = Annotated[
+    str,
+    StringConstraints(max_length=40),
+    AfterValidator(lasting),
+    Field(json_schema_extra={"pattern": "^[1-9][0-9]{0,3}[smhd]$"}),
+]
+"""A duration such as "90s", "1h30m" or "7d"."""
 Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 
 
@@ -63,6 +92,17 @@ class Start(Form):
         default={}, description="The workflow's arguments by name.", examples=[{"invoice": {"id": "inv-1847"}}]
     )
     on_behalf_of: Name | None = Field(default=None, description="For whom the run acts.", examples=["tenant-42"])
+    queue: Name | None = Field(default=None, description="One of the app's queues; the workflow's own if not given.")
+    queue_key: Name | None = Field(default=None, description="What the queue's `per_key` limit counts together.")
+    priority: Annotated[int, Field(ge=-NUMBER_MAX, le=NUMBER_MAX)] = Field(
+        default=0, description="Of those due in the queue, the highest comes first."
+    )
+    delay: Lasts | None = Field(
+        default=None, description="It does not begin before this time is over.", examples=["5m"]
+    )
+    dedup: Name | None = Field(
+        default=None, description="While a run with this id has not ended in the queue, it is returned instead."
+    )
 
 
 class Signal(Form):
@@ -169,7 +209,7 @@ class Contain(Because):
 class Purge(Because):
     """What runs hold that ended long ago is to be removed."""
 
-    keep: dict[Name, Annotated[str, StringConstraints(min_length=2, max_length=40)]] = Field(
+    keep: dict[Name, Lasts] = Field(
         description="How long runs are kept after their end, by state.", examples=[{"succeeded": "90d"}]
     )
     dry_run: bool = Field(default=False, description="Only count.")

@@ -30,7 +30,9 @@ Kind = Annotated[
     Path(description="`done` with the result, `failed` with `why`, `heartbeat` with the progress, if any."),
 ]
 JobToken = Annotated[str, Path(description="The job's token, as it was handed out.", max_length=NAME_CHARACTERS_MAX)]
-Source = Annotated[str, Path(description="Whose events these are.", max_length=NAME_CHARACTERS_MAX)]
+Source = Annotated[
+    str, Path(description="Whose events these are.", examples=["payments"], max_length=NAME_CHARACTERS_MAX)
+]
 
 _JSON = {"application/json": {"schema": {}, "examples": {"done": {"value": {"pages": 3}}}}}
 BODY: dict[str, Any] = {"requestBody": {"content": _JSON}}

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from fencepost.console.api_answers import Begun, Runs, Sent, Story
+from fencepost.console.api_answers import Begun, Outcome, Runs, Sent, Story
 from fencepost.console.api_forms import NUMBER_MAX, Name, Number, Signal, Start
 from fencepost.console.callers import Called, Caller, Looking
-from fencepost.console.documents import run_row
+from fencepost.console.documents import outcome, run_row
 from fencepost.console.inputs import called_with
 from fencepost.console.paths import RunId
 from fencepost.console.problems import ETAG, documented
@@ -22,12 +22,17 @@ from fencepost.console.reading import document_of, runs_page
 from fencepost.console.versions import etag_of
 from fencepost.core.errors import Misuse, NotThere
 from fencepost.core.records import Run
+from fencepost.core.standin import missing
 from fencepost.core.states import RunState
 from fencepost.runtime.permits import no_such_run
 from fencepost.runtime.workflow import Workflow
 from fencepost.store.api import RunFilter
 
 router = APIRouter(tags=["runs"])
+
+
+WAIT_MAX = 30
+"""Seconds for which a request may wait; whoever waits longer asks again."""
 
 
 class Wanted(BaseModel):
@@ -55,6 +60,14 @@ class Told(BaseModel):
     redact: bool = Field(default=False, description="Without requests, results, evidence and signals' values.")
 
 
+class Within(BaseModel):
+    """How long somebody waits for a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    within: int = Field(default=0, ge=0, le=WAIT_MAX, description="Seconds; the answer comes as soon as it is over.")
+
+
 @router.get("/runs", response_model=Runs, responses=documented(401, 403))
 async def list_runs(caller: Looking, wanted: Annotated[Wanted, Query()]) -> Any:
     """List runs, newest first."""
@@ -70,7 +83,10 @@ async def start_run(caller: Called, form: Start, response: Response) -> Any:
     await caller.may("start", form.id)
     declared = _workflow_of(caller, form)
     args, kwargs = called_with(declared, form.input)
-    handle = await caller.app.start(declared, *args, id=form.id, on_behalf_of=form.on_behalf_of, **kwargs)
+    handle = await caller.app.start(
+        declared, *args, id=form.id, on_behalf_of=form.on_behalf_of, queue=form.queue, queue_key=form.queue_key,
+        priority=form.priority, delay=form.delay, dedup=form.dedup, **kwargs,
+    )  # fmt: skip
     run = await find(caller, handle.id)
     response.headers["ETag"] = etag_of(run)
     return {"run": run_row(run)}
@@ -93,6 +109,18 @@ async def show_run(caller: Looking, run: RunId, told: Annotated[Told, Query()], 
         found = of_turn
     response.headers["ETag"] = etag_of(found)
     return await asyncio.to_thread(document_of, caller.store, found, redact=told.redact)
+
+
+@router.get("/outcomes/{run:path}", response_model=Outcome, responses=ETAG | documented(401, 403, 404))
+async def wait_for_run(caller: Looking, run: RunId, how: Annotated[Within, Query()], response: Response) -> Any:
+    """Say how a run has ended; one that has not is waited for, as long as is asked for."""
+    handle = await caller.app.handle(run)
+    found = await handle.left(within=f"{how.within}s")
+    gone = None if found.result is None else missing(found.result)
+    if gone is not None:
+        raise NotThere(f"the run's result is not here: {gone}", ids={"run": run})
+    response.headers["ETag"] = etag_of(found)
+    return outcome(found)
 
 
 @router.post("/runs/{run:path}/signal", response_model=Sent, responses=documented(401, 403, 404, 409))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.console.printable import instant
 from fencepost.core.duration import spelled
 from fencepost.core.schedule import note_of
-from fencepost.core.states import label
+from fencepost.core.states import FINAL_RUN_STATES, RunState, label
 
 if TYPE_CHECKING:
     from fencepost.core.api_tokens import ApiToken
@@ -46,6 +46,20 @@ def run_row(run: Run) -> Document:
         "hold": None if run.hold is None else json.loads(run.hold),
         "turn": run.turn,
         "parent": run.parent is not None,
+    }
+
+
+def outcome(run: Run) -> Document:
+    """How a run has ended, if it has; of its error without where it was raised."""
+    error = None if run.error is None else json.loads(run.error)
+    if isinstance(error, dict):
+        error.pop("traceback", None)
+    return {
+        "run": run_row(run),
+        "over": run.state in FINAL_RUN_STATES and run.state is not RunState.CONTINUED,
+        "result": None if run.result is None else {"value": json.loads(run.result)},
+        "error": error,
+        "cancelled": run.cancel is not None,
     }
 
 

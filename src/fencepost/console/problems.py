@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from fencepost.console.callers import Unnamed
 from fencepost.console.versions import VersionNeeded
@@ -165,9 +166,12 @@ def install(server: FastAPI) -> None:
         return answer(422, "not-of-its-form", "the request is not of its form", errors=flaws)
 
     @server.exception_handler(HTTPException)
-    async def unroutable(_: Request, error: HTTPException) -> JSONResponse:
+    async def unroutable(request: Request, error: HTTPException) -> JSONResponse:
         name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-        return answer(error.status_code, name, str(error.detail), headers=error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(_methods_at(request))
+        return answer(error.status_code, name, str(error.detail), headers=headers)
 
     @server.exception_handler(RecursionError)
     async def too_deep(_: Request, __: RecursionError) -> JSONResponse:
@@ -176,6 +180,12 @@ def install(server: FastAPI) -> None:
     @server.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
         return _unexpected(error)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """What may be done at an address, by all routes that have it; a framework's own answer names those of one."""
+    routes = [one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for one in routes for method in getattr(one, "methods", None) or ()})
 
 
 def _unexpected(error: Exception) -> JSONResponse:
