@@ -5,13 +5,13 @@ Instants are ISO 8601 in UTC. A document that does not fit its form here is an e
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from fencepost.core.states import RunState, SignalState
 
-Instant = str
+Instant = Annotated[str, Field(examples=["2026-11-30T08:06:00.000000Z"])]
 Value = Any
 """What a workflow or the outside handed in: any JSON."""
 

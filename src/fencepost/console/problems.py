@@ -121,6 +121,18 @@ def documented(*statuses: int) -> Documented:
     }
 
 
+def is_problem(status: int) -> bool:
+    """Whether what is answered with this status is a problem document."""
+    return status in MEANINGS
+
+
+def example(status: int) -> dict[str, Any]:
+    """A problem document as it is answered with this status."""
+    kind = next((kind for kind, known in STATUSES if known == status), None)
+    name = HTTPStatus(status).phrase.lower().replace(" ", "-") if kind is None else _name_of(kind)
+    return _told(status, name, MEANINGS[status]).model_dump()
+
+
 def status_of(error: FencepostError) -> int:
     """The status that an error is answered with."""
     return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
@@ -131,11 +143,13 @@ def answer(
     errors: Iterable[Flaw] = (), headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:  # fmt: skip
     """A problem document as a response."""
-    told = Problem(
-        type=f"urn:fencepost:{name}", title=HTTPStatus(status).phrase, status=status, detail=detail, hint=hint,
-        ids=dict(ids or {}), errors=list(errors),
-    )  # fmt: skip
+    told = _told(status, name, detail, hint=hint, ids=dict(ids or {}), errors=list(errors))
     return JSONResponse(told.model_dump(), status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+def _told(status: int, name: str, detail: str, **more: Any) -> Problem:
+    title = HTTPStatus(status).phrase
+    return Problem(type=f"urn:fencepost:{name}", title=title, status=status, detail=detail, **more)
 
 
 def of_error(error: FencepostError) -> JSONResponse:
@@ -148,7 +162,7 @@ def of_error(error: FencepostError) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_AFTER)
-    return answer(status, _name_of(error), error.message, hint=error.hint, ids=error.ids, headers=headers)
+    return answer(status, _name_of(type(error)), error.message, hint=error.hint, ids=error.ids, headers=headers)
 
 
 def install(server: FastAPI) -> None:
@@ -197,7 +211,7 @@ def _flaw(one: Mapping[str, Any]) -> Flaw:
     return Flaw(at=".".join(map(str, one["loc"])), what=str(one["msg"]))
 
 
-def _name_of(error: FencepostError) -> str:
+def _name_of(kind: type[FencepostError]) -> str:
     """The class's name in words: `VerbRefused` is `verb-refused`."""
-    name = type(error).__name__
+    name = kind.__name__
     return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("-")

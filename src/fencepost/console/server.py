@@ -24,6 +24,7 @@ from starlette.middleware import Middleware
 from fencepost.console import api_flow, api_inbound, api_ledger, api_runs, api_verbs, problems
 from fencepost.console.bodies import BODY_MAX, Bounded
 from fencepost.console.idempotent import Once
+from fencepost.console.schema import Described
 from fencepost.core.errors import Misuse
 from fencepost.receiving import Receipts, WebhookEndpoint
 
@@ -38,8 +39,8 @@ SCHEMA = f"{API}/openapi.json"
 LOOPBACK = "127.0.0.1"
 PORT = 8420
 
-# Verbs before `GET /runs/{run}`: their last part is theirs, and everything before it the run's id.
-_ROUTERS = (api_verbs.router, api_runs.router, api_flow.router, api_ledger.router, api_inbound.router)
+# An id may hold slashes: of an address with a verb the last part is the verb, and everything before it the id.
+_ROUTERS = (api_runs.router, api_verbs.router, api_flow.router, api_ledger.router, api_inbound.router)
 
 
 def create_app(
@@ -67,7 +68,7 @@ def create_app(
         yield
         receipts.close()
 
-    made = FastAPI(
+    made = Described(
         title="Fencepost",
         version=__version__,
         summary="What is known, what is not, and what may be done about it.",
@@ -77,6 +78,7 @@ def create_app(
         lifespan=lifespan,
         middleware=[Middleware(Bounded, body_max=body_max), Middleware(Once, ledger=app, receipts=receipts)],
         separate_input_output_schemas=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     made.state.fencepost = app
     made.state.webhooks = dict(webhooks or {})
