@@ -28,9 +28,11 @@ class Served:
         self.app = app
         self.loop = asyncio.new_event_loop()
         self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        place = options.pop("place", Place(port=0))
+        host = "127.0.0.1" if place.certificate is None else "localhost"
+        self.url = f"{place.scheme}://{host}:{self._listening.getsockname()[1]}"
         webhooks = options.pop("webhooks", lambda _: {})(app)
-        self.server = server(create_app(app, webhooks=webhooks, **options), Place(port=0))
+        self.server = server(create_app(app, webhooks=webhooks, **options), place)
         self._thread = threading.Thread(target=self._run, args=(worker,), daemon=True)
         self._clients: list[httpx2.Client] = []
 
