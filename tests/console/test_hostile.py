@@ -53,6 +53,7 @@ def test_a_body_that_is_none_starts_nothing_and_is_told_so(served: Served, what:
         assert refused.headers["content-type"] == problems.MEDIA_TYPE, refused.text
         assert str(refused.status_code) in OPERATIONS["POST /api/v1/runs"]["responses"]
         assert 400 <= refused.status_code < 500, refused.text
+        assert (refused.status_code == 413) is (len(body) > BODY_MAX)
         assert len(refused.content) < 20_000
     assert client.get("/runs").json()["runs"] == []
 

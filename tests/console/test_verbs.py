@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+from dataclasses import replace
 from typing import Any, get_args
 
 import httpx2
@@ -11,7 +12,11 @@ import pytest
 from fencepost import App, Permissions
 from fencepost.console import api_forms
 from fencepost.console.server import create_app
+from fencepost.console.versions import etag_of, version_meant
+from fencepost.core.errors import ChangedSince
 from fencepost.core.permissions import VERBS
+from fencepost.core.records import Run
+from fencepost.core.states import RunState
 from fencepost.runtime.bulk import VERBS as IN_BULK
 from fencepost.runtime.repertoire import ON_RUNS
 from tests.console.conftest import Serve, Served
@@ -67,6 +72,15 @@ def test_each_verb_on_runs_has_an_address_and_each_form_names_the_verbs_argument
         name = schema["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
         taken = set(inspect.signature(ON_RUNS[verb]).parameters) - {"app", "run", "by", "version", "roles"}
         assert set(getattr(api_forms, name).model_fields) - {"turn"} == taken, verb
+
+
+def test_the_version_of_an_earlier_turn_is_not_that_of_this_one() -> None:
+    run = Run(7, "default", "r", "order", 1, "{}", "", RunState.READY, 3, 5, 0, 0, turn=2)
+    assert version_meant(etag_of(run), run) == 5
+    for seen in (replace(run, turn=1), replace(run, turn=3)):
+        with pytest.raises(ChangedSince):
+            version_meant(etag_of(seen), run)
+    assert version_meant("*", run) is None
 
 
 def test_many_runs_are_rehearsed_and_then_done_each_by_itself(served: Served) -> None:
