@@ -104,20 +104,6 @@ class Sent(Shown):
     state: SignalState
 
 
-class Story(Shown):
-    """Everything that is known of a run: the document of `fencepost show --json`."""
-
-    run: dict[str, Value]
-    waits_for: list[str] = Field(description="What has to happen before it goes on, in words.")
-    verbs: list[str] = Field(description="The verbs that apply.")
-    children: list[dict[str, Value]]
-    cancellation: dict[str, Value] | None
-    steps: list[dict[str, Value]]
-    compensation: dict[str, Value] | None
-    signals: list[dict[str, Value]]
-    audit: list[dict[str, Value]]
-
-
 class Rehearsed(Shown):
     """What a replay against another version came to."""
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from fencepost.console.api_answers import Begun, Outcome, Runs, Sent, Story
+from fencepost.console.api_answers import Begun, Outcome, Runs, Sent
 from fencepost.console.api_forms import NUMBER_MAX, Name, Number, Signal, Start
+from fencepost.console.api_story import Story
 from fencepost.console.callers import Called, Caller, Looking
 from fencepost.console.documents import outcome, run_row
 from fencepost.console.inputs import called_with

@@ -8,11 +8,15 @@ theirs, and verbs compare a version in any case.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from contextvars import ContextVar
+from itertools import count
 from typing import TYPE_CHECKING
 
+from fencepost.core.errors import StoreUnavailable
 from fencepost.receiving import IdempotentASGI, Receipts, Terms
 from fencepost.receiving.asgi import Application, Receive, Scope, Send
+from fencepost.receiving.terms import MEBIBYTE
 from fencepost.runtime.api_tokens import holder
 
 if TYPE_CHECKING:
@@ -24,6 +28,9 @@ WINDOW = "24h"
 
 NOTHING_DONE = (400, 401, 403, 404, 405, 412, 413, 415, 422, 428)
 """Statuses with which nothing was done: the same request under the same key may go otherwise the next time."""
+
+FORGETS_EVERY = 100
+"""After so many requests with a key, old keys are removed."""
 
 _BEARER = b"bearer "
 _CALLS: ContextVar[str] = ContextVar("fencepost_console_caller")
@@ -41,7 +48,13 @@ class Once:
     def __init__(self, app: Application, *, ledger: App, receipts: Receipts) -> None:
         self._app = app
         self._ledger = ledger
-        terms = Terms(caller=lambda _: _CALLS.get(), window=WINDOW, required=False, releases=NOTHING_DONE)
+        self._receipts = receipts
+        self._keys = count(1)
+        # What a ledger keeps encrypted must not stand beside it in the clear: there an answer is told once.
+        kept = MEBIBYTE if ledger.codec is None else 0
+        terms = Terms(
+            caller=lambda _: _CALLS.get(), window=WINDOW, required=False, releases=NOTHING_DONE, answer_max=kept
+        )
         self._guarded = IdempotentASGI(app, receipts, terms)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,6 +68,13 @@ class Once:
             await self._guarded(scope, receive, send)
         finally:
             _CALLS.reset(was)
+        if next(self._keys) % FORGETS_EVERY == 0:
+            await asyncio.to_thread(self._forget)
+
+    def _forget(self) -> None:
+        """Remove keys that nobody relies on any more; where that fails, the next time does it."""
+        with suppress(StoreUnavailable):
+            self._receipts.forget()
 
     async def _caller_with_key(self, scope: Scope) -> ApiToken | None:
         """Who calls, where the request carries a key and its token is taken."""

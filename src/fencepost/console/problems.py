@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, ResponseValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
@@ -187,6 +187,13 @@ def install(server: FastAPI) -> None:
             headers["Allow"] = ", ".join(_methods_at(request))
         return answer(error.status_code, name, str(error.detail), headers=headers)
 
+    @server.exception_handler(ResponseValidationError)
+    async def unfit(_: Request, error: ResponseValidationError) -> JSONResponse:
+        # The error's own text holds what did not fit, which may be anybody's.
+        places = {".".join(map(str, one["loc"])) for one in error.errors()}
+        LOG.error("an answer is not of its form at %s", ", ".join(sorted(places)))
+        return _not_expected()
+
     @server.exception_handler(RecursionError)
     async def too_deep(_: Request, __: RecursionError) -> JSONResponse:
         return answer(422, "not-of-its-form", "a value is nested too deeply")
@@ -204,6 +211,10 @@ def _methods_at(request: Request) -> list[str]:
 
 def _unexpected(error: Exception) -> JSONResponse:
     LOG.error("a request was not answered", exc_info=error)
+    return _not_expected()
+
+
+def _not_expected() -> JSONResponse:
     return answer(500, "unexpected", "an error that Fencepost did not expect", hint="the server's log has it")
 
 
