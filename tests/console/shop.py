@@ -23,4 +23,10 @@ async def ask(run: Run, name: str) -> str:
     return await run.wait("word", str) + name
 
 
-WORKFLOWS = [order, ask]
+@workflow()
+async def give_back(run: Run, name: str) -> None:
+    await run.do(once(name))
+    await run.compensate(reason="nobody wants it")
+
+
+WORKFLOWS = [order, ask, give_back]

@@ -8,13 +8,15 @@ import time
 import uuid
 
 import httpx2
+import pytest
 from fastapi import APIRouter, Request
 
-from fencepost import App, Run, workflow
+from fencepost import AesGcm, App, Run, workflow
+from fencepost.console import idempotent
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.promises import KeyHeader, Stands
-from fencepost.receiving import WebhookEndpoint
+from fencepost.receiving import Receipts, WebhookEndpoint
 from fencepost.receiving.webhooks import Event
 from tests.console.conftest import Serve, Served
 from tests.polling import until
@@ -78,6 +80,25 @@ def test_what_was_refused_with_nothing_done_may_be_sent_again_under_its_key(serv
     assert ann.post("/runs/r/cancel", json={"reason": "no"}, headers=given).status_code == 404
     ann.post("/runs", json={"workflow": "ask", "id": "r", "input": {"name": "!"}})
     assert ann.post("/runs/r/cancel", json={"reason": "no"}, headers=given).status_code == 200
+
+
+def test_beside_an_encrypted_ledger_no_answer_is_kept_and_the_verb_is_still_done_once(serve: Serve) -> None:
+    served = serve(app={"codec": AesGcm({"k1": b"k" * 32})})
+    ann, given = served.as_("ann"), {"If-Match": "*", "Idempotency-Key": "k"}
+    ann.post("/runs", json={"workflow": "ask", "id": "r", "input": {"name": "!"}})
+    codes = [ann.post("/runs/r/cancel", json={"reason": "no"}, headers=given).status_code for _ in range(2)]
+    assert codes == [200, 409]
+    assert served.rows() == [("ann", "cancel", "done")]
+
+
+def test_old_keys_are_forgotten_by_and_by(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten: list[object] = []
+    monkeypatch.setattr(idempotent, "FORGETS_EVERY", 2)
+    monkeypatch.setattr(Receipts, "forget", forgotten.append)
+    ann = serve().as_("ann")
+    for number in range(5):
+        ann.post("/runs", json={}, headers={"Idempotency-Key": str(number)})
+    assert len(forgotten) == 2
 
 
 # -- reports ----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost import Queue, Schedule
+from tests.cli import family
 from tests.cli.conftest import Command, fencepost
 from tests.console import shop
 from tests.console.conftest import Serve, Served
@@ -63,6 +64,27 @@ def test_every_query_of_the_api_is_that_of_the_command_line(busy: Served, url: s
         written = fencepost(*command, "--db", url, "--json").out
         assert steady(over_http.json()) == steady(json.loads(written)), path
     assert [run["id"] for run in ann.get("/runs").json()["runs"]] == ["queued", "waits", "held"]
+
+
+def test_families_turns_and_what_was_taken_back_are_shown_alike(serve: Serve, url: str, fencepost: Command) -> None:
+    served = serve(worker=True, workflows=[*family.app.workflows.values(), shop.give_back])
+    ann, store = served.as_("ann"), served.app.store
+    for workflow, given in (("parent", {"name": "p"}), ("turning", {"number": 0}), ("give_back", {"name": "g"})):
+        ann.post("/runs", json={"workflow": workflow, "id": workflow, "input": given})
+    until(lambda: store.find("default", "p child") is not None, "the children")
+    until(lambda: store.find("default", "turning").turn == 2, "the turns")
+    until(lambda: store.find("default", "give_back").ended_at, "the end")
+    cancelled = ann.post("/runs/parent/cancel", json={"reason": "not now"}, headers={"If-Match": "*"}).json()
+    assert cancelled["detached"] == ["p aside"]
+    until(lambda: store.find("default", "parent").state == "cancelled", "the cancel")
+    for path, command in {
+        "/runs/parent": ("show", "parent"), "/runs/p%20child": ("show", "p child"),
+        "/runs/turning?turn=0": ("show", "turning", "--turn", "0"), "/runs/give_back": ("show", "give_back"),
+    }.items():  # fmt: skip
+        assert steady(ann.get(path).json()) == steady(fencepost(*command, "--db", url, "--json").json), path
+    assert ann.get("/runs/turning?turn=9").status_code == 404
+    assert ann.get("/outcomes/parent").json()["cancelled"] is True
+    assert target.requests == ["g", "undo g"]
 
 
 def test_the_contract_is_that_of_the_consoles_app(busy: Served) -> None:
