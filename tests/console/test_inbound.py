@@ -92,9 +92,13 @@ def test_beside_an_encrypted_ledger_no_answer_is_kept_and_the_verb_is_still_done
 
 
 def test_old_keys_are_forgotten_by_and_by(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    forgotten: list[object] = []
+    forgotten: list[Receipts] = []
+
+    def forget(receipts: Receipts) -> None:
+        forgotten.append(receipts)
+
     monkeypatch.setattr(idempotent, "FORGETS_EVERY", 2)
-    monkeypatch.setattr(Receipts, "forget", forgotten.append)
+    monkeypatch.setattr(Receipts, "forget", forget)
     ann = serve().as_("ann")
     for number in range(5):
         ann.post("/runs", json={}, headers={"Idempotency-Key": str(number)})
