@@ -1,11 +1,14 @@
 """API tokens: shown once, kept as digests, good as long as they say, and made and revoked by whoever may."""
 
+from dataclasses import replace
+
 import pytest
 
 from fencepost import App, Permissions
-from fencepost.core.api_tokens import PREFIX, digest_of, narrowed
-from fencepost.core.errors import Misuse, NotPermitted, VerbRefused
+from fencepost.core.api_tokens import PREFIX, ApiToken, digest_of, narrowed
+from fencepost.core.errors import FencepostError, Misuse, NotPermitted, VerbRefused
 from fencepost.core.permissions import Role
+from fencepost.core.records import Audit
 from fencepost.runtime import api_tokens
 from tests.console.conftest import Serve, Served
 from tests.runtime.stage import Clock, played
@@ -74,6 +77,26 @@ async def test_what_is_no_token_is_not_made(url: str) -> None:
             with pytest.raises(Misuse):
                 api_tokens.make(app, person, roles, by="ann", reason="r")
         assert app.store.api_tokens("default") == []
+
+
+@played
+async def test_the_ledger_itself_refuses_a_token_that_could_do_nothing_or_never_was_good(url: str) -> None:
+    async with App(url, workflows=[]) as app:
+        good = ApiToken(0, "default", "shop", '["viewer"]', digest_of("x"), "ann", 5, 6)
+        for bad in (
+            replace(good, roles="[]"), replace(good, person=""), replace(good, digest="short"),
+            replace(good, expires_at=5),
+        ):  # fmt: skip
+            with pytest.raises(FencepostError):
+                app.store.add_api_token(bad, lambda kept: row_of(kept.person))
+        app.store.add_api_token(good, lambda kept: row_of(kept.person))
+        with pytest.raises(FencepostError):
+            app.store.add_api_token(good, lambda kept: row_of(kept.person))
+        assert len(app.store.api_tokens("default")) == len(app.store.audits(None, None)) == 1
+
+
+def row_of(person: str) -> Audit:
+    return Audit(5, "ann", "make token", f"token:{person}", "done", "r", "null", "null")
 
 
 def test_scopes_narrow_roles_and_never_widen_them() -> None:

@@ -626,7 +626,7 @@ CREATE TABLE fencepost.api_token (
     -- Under whose name everything is done that is done with it.
     person text NOT NULL CHECK (person <> ''),
     -- One that may do nothing is none.
-    roles text NOT NULL CHECK (json_array_length(roles::json) >= 1),
+    roles text NOT NULL CHECK (roles LIKE '["%'),
     digest text COLLATE "C" NOT NULL UNIQUE CHECK (length(digest) = 64),
     made_by text NOT NULL,
     made_at bigint NOT NULL,

@@ -566,7 +566,7 @@ CREATE TABLE api_token (
     -- Under whose name everything is done that is done with it.
     person TEXT NOT NULL CHECK (person <> ''),
     -- One that may do nothing is none.
-    roles TEXT NOT NULL CHECK (json_array_length(roles) >= 1),
+    roles TEXT NOT NULL CHECK (roles LIKE '["%'),
     digest TEXT NOT NULL UNIQUE CHECK (length(digest) = 64),
     made_by TEXT NOT NULL,
     made_at INTEGER NOT NULL,
