@@ -54,8 +54,14 @@ test-services: $(VENV)/.ready ## Run what speaks to real servers, which are star
 	FENCEPOST_TEST_SERVICES=1 $(BIN)/python -m pytest $(or $(ARGS),$(ON_BOTH_DATABASES))
 
 # What every ledger must do is tested on SQLite and on PostgreSQL side by side.
-ON_BOTH_DATABASES := tests/services tests/store tests/runtime tests/receiving tests/scenarios tests/cli tests/targets \
-	tests/zombies tests/compensation tests/telemetry
+ON_BOTH_DATABASES := tests/services tests/store tests/runtime tests/receiving tests/scenarios tests/cli tests/console \
+	tests/targets tests/zombies tests/compensation tests/telemetry
+
+.PHONY: api-fuzz
+api-fuzz: $(VENV)/.ready ## Fuzz the HTTP API from its own schema, on both databases (SECONDS=40 SEED=1)
+	@.ci/services
+	FENCEPOST_TEST_SERVICES=1 SECONDS=$(or $(SECONDS),40) SEED=$(or $(SEED),1) \
+	    $(BIN)/python -m pytest tests/console/test_fuzz.py
 
 .PHONY: check
 check: $(VENV)/.ready ## Lint, formatting, types, layers and house rules

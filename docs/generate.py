@@ -23,9 +23,13 @@ import signatures
 import speed
 import watching
 
+from fencepost import App
 from fencepost.cli import exits
-from fencepost.cli.alerting import page_of
 from fencepost.cli.main import commands
+from fencepost.console.documents import page_of
+from fencepost.console.idempotent import HEADER
+from fencepost.console.problems import EVERYWHERE, MEANINGS
+from fencepost.console.server import API, create_app
 from fencepost.core import permissions
 from fencepost.core.alerts import ALERTS, measured
 from fencepost.core.contract import Contract, KeyPromise, LookUpPromise, Retry
@@ -217,7 +221,8 @@ def verbs() -> str:
     text += table(["role", "means"], ([code(role), means] for role, means in permissions.MEANINGS.items()))
     text += "\n## Verbs\n\nA verb *takes* a run: its generation is raised, so that whoever owned it can change nothing "
     text += "any more. It *compares* what the person was shown with what is there now, and is refused if that differs. "
-    text += "Each needs who does it and why, and leaves an audit row, done or refused.\n\n"
+    text += "Each needs who does it and why, and leaves an audit row, done or refused; `look`, `check` and `start` are "
+    text += "asked for over HTTP only, need no reason, and leave none when they are done.\n\n"
     rows = (
         [code(name), verb.does, code(verb.role), verb.compares.value, "yes" if verb.takes else ""]
         for name, verb in permissions.VERBS.items()
@@ -277,6 +282,45 @@ def runbook_page(page: runbook.Page) -> str:
     )
 
 
+# -- http -------------------------------------------------------------------------------------------------------------
+
+
+def http_api() -> str:
+    """Every address of the console, with what it takes and answers; the whole description is served by it."""
+    schema = create_app(App("sqlite:///none.db", workflows=[])).openapi()
+    text = "# HTTP\n\nThe addresses of `fencepost console`, below `/api/v1`. Their whole description, with the form of "
+    text += "each body and answer and an example of it, is served at `/api/v1/openapi.json`. How to call them: "
+    text += "[use the HTTP API](../howto/use-the-http-api.md).\n\n"
+    for tag in dict.fromkeys(one["tags"][0] for _, _, one in _addresses(schema)):
+        rows = [
+            [code(f"{method} {path}"), one["description"].partition("\n\n")[0], _takes(one), _answers(one)]
+            for path, method, one in _addresses(schema)
+            if one["tags"][0] == tag
+        ]
+        text += f"## {tag[0].upper()}{tag[1:]}\n\n" + table(["address", "does", "takes", "answers"], rows) + "\n"
+    text += "## Refusals\n\nEach is a problem document (RFC 9457) with `type`, `title`, `status`, `detail`, `hint`, "
+    text += "`ids` and `errors`.\n\n"
+    return text + table(["status", "means"], ([str(status), means] for status, means in sorted(MEANINGS.items())))
+
+
+def _addresses(schema: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, ways in schema["paths"].items():
+        for method, one in ways.items():
+            yield path.removeprefix(API), method.upper(), one
+
+
+def _takes(one: dict[str, Any]) -> str:
+    """The body's form, and what may stand in the query or must stand in a header."""
+    body = one.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    found = [code(body["$ref"].rpartition("/")[2])] if "$ref" in body else []
+    names = [each["name"] for each in one.get("parameters", []) if each["in"] != "path"]
+    return ", ".join(found + [code("If-Match" if name == "if-match" else name) for name in names if name != HEADER])
+
+
+def _answers(one: dict[str, Any]) -> str:
+    return ", ".join(str(status) for status in sorted(map(int, one["responses"])) if status not in EVERYWHERE)
+
+
 # -- the pages --------------------------------------------------------------------------------------------------------
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -287,6 +331,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "testing.md": signatures.testing_names,
     "cli.md": command_line,
     "contracts.md": contracts,
+    "http.md": http_api,
     "states.md": states,
     "transitions.md": transitions,
     "verbs.md": verbs,

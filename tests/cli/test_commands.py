@@ -54,6 +54,8 @@ def test_the_commands_are_those_that_the_docs_name():
             "alerts",
             "restored",
             "copy",
+            "console",
+            "token",
             "demo",
         ]
     )

@@ -106,7 +106,7 @@ def settled_by_the_statement(fencepost, world, run):
 
 
 def instant_now():
-    from fencepost.cli.printable import instant
+    from fencepost.console.printable import instant
 
     return instant(time.time_ns() // 1_000)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import fencepost
-from fencepost.cli.alerting import page_of
 from fencepost.cli.main import COMMANDS
+from fencepost.console.documents import page_of
 from fencepost.core import refusal
 from fencepost.core.alerts import ALERTS
 from fencepost.core.errors import Misuse

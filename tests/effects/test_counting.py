@@ -12,8 +12,8 @@ import urllib3
 from botocore.config import Config
 from requests.adapters import HTTPAdapter
 
-from fencepost.cli.story import story
 from fencepost.cli.timeline import timeline
+from fencepost.console.story import story
 from fencepost.core.contract import Retry
 from fencepost.core.errors import RunFailed, RunHeld
 from fencepost.core.states import OperationState

@@ -23,6 +23,7 @@ from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.model import model
 from fencepost.runtime import (
+    api_tokens,
     applicable,
     bulking,
     confirming,
@@ -138,6 +139,9 @@ def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
     others = {f"{name} schedule" for name in ("pause", "unpause", "fire", "remove")}
     others |= {"contain", "release", "pause queue", "resume queue", bulking.PAUSE, bulking.RESUME}
     others |= {restoring.RESTORED, restoring.CLOSED, "signal", "approve", "deny", "confirm", "decline", "purge"}
+    others |= {api_tokens.MAKE, api_tokens.REVOKE}
+    # Asked for by the door itself, which has no function of its own to look or to start.
+    others |= {"look", "check", "start"}
     assert others == set(VERBS) - set(ON_RUNS)
 
 
@@ -145,8 +149,7 @@ def test_no_function_that_a_person_calls_is_missing_from_the_tables() -> None:
     known = {*ON_RUNS.values(), confirming.confirm, confirming.decline, signalling.send}
     known |= {schedules.pause, schedules.unpause, schedules.fire, schedules.remove}
     known |= {containing.contain, containing.release, queues.pause, queues.resume, bulking.pause, bulking.resume}
-    known |= {retention.purge}
-    known |= {restoring.restored, restoring.close_lost_time}
+    known |= {retention.purge, restoring.restored, restoring.close_lost_time, api_tokens.make, api_tokens.revoke}
     found = {
         function
         for module in pkgutil.iter_modules(runtime.__path__, "fencepost.runtime.")
@@ -281,6 +284,8 @@ OTHERS: dict[str, Callable[[App, str], Any]] = {
     "purge": lambda app, by: retention.purge(
         app, retention.Retention({"succeeded": "90d"}), by=by, reason="why", dry_run=False, batch=9
     ),
+    "make token": lambda app, by: api_tokens.make(app, "vic", ["admin"], by=by, reason="why"),
+    "revoke token": lambda app, by: api_tokens.revoke(app, 1, by=by, reason="why"),
     "signal": lambda app, by: signalling.send(app, "r", "word", 1, id=None, sender="", by=by),
     "approve": lambda app, by: signalling.approve(
         app, "r", "ok", by=by, approved=True, comment="", digest=None, id=None

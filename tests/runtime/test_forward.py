@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from fencepost.cli.offers import Place, offers
-from fencepost.cli.story import story
+from fencepost.console.story import story
 from fencepost.core.contract import Retry
 from fencepost.core.errors import DeclarationError, RunFailed, StepFailed, VerbRefused
 from fencepost.core.states import OperationState, RunState

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-
 from fencepost.cli.cancelled import layers
-from fencepost.cli.story import story
+
+from fencepost.console.story import story
 from fencepost.core.containment import BREAKER, Containment, Kind, mark
 from fencepost.core.duration import HOUR
 from fencepost.core.states import RunState

@@ -28,7 +28,7 @@ from fencepost.cli.options import (
     json_value,
     somebody,
 )
-from fencepost.cli.printable import printable
+from fencepost.console.printable import printable
 
 if TYPE_CHECKING:
     from fencepost.core.records import Run
@@ -233,27 +233,16 @@ def migrate(
 
 def _rehearse(app: Any, run_id: str, to: int, *, as_json: bool) -> Exit:
     from fencepost.cli.target import opened, run_of
-    from fencepost.runtime.migrating import barred, rehearsed
+    from fencepost.console.documents import rehearsed_document
+    from fencepost.runtime.migrating import rehearsed
 
     with opened(app):
         found = run_of(app, run_id)
         came = rehearsed(app, found, to=to)
-    difference = None if came.difference is None else came.difference.message
-    barrier = barred(found, to)
-    refused = None if barrier is None else barrier.message
+    told = rehearsed_document(found, to, came)
+    difference, refused = told["difference"], told["refused"]
     if as_json:
-        terminal.document(
-            {
-                "run": found.id,
-                "from": found.workflow_version,
-                "to": to,
-                "fits": came.fits,
-                "difference": difference,
-                "refused": refused,
-                "delivered": came.delivered,
-                "waits_for": list(came.waits_for),
-            }
-        )
+        terminal.document(told)
     elif difference is not None:
         terminal.say(f"run {printable(found.id)} does not fit version {to}: {printable(difference, limit=None)}")
     else:

@@ -5,16 +5,14 @@ Which alerts there are, and what to do about each, is `core.alerts`; measuring t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace
-
-if TYPE_CHECKING:
-    from fencepost.runtime.alerting import Measurement
+from fencepost.console.documents import alert_row, page_of
 
 Thresholds = Annotated[
     list[str] | None,
@@ -39,7 +37,7 @@ def alerts(
         found = readings(ledger.store, ledger.namespace, thresholds=own)
     firing = [one for one in found if one.fires]
     if as_json:
-        terminal.document({"alerts": [_row(one) for one in found], "firing": len(firing)})
+        terminal.document({"alerts": [alert_row(one) for one in found], "firing": len(firing)})
     else:
         terminal.table(
             ("", "alert", "now", "fires above", "about"),
@@ -48,11 +46,6 @@ def alerts(
         for one in firing:
             terminal.say(f"{one.name}: {one.alert.look_at} (docs/reference/runbook/{page_of(one.name)})")
     return Exit.FINDINGS if firing else Exit.DONE
-
-
-def page_of(name: str) -> str:
-    """The runbook's page of an alert."""
-    return f"alert-{name.replace(' ', '-')}.md"
 
 
 def _thresholds(given: list[str]) -> dict[str, int]:
@@ -64,17 +57,3 @@ def _thresholds(given: list[str]) -> dict[str, int]:
         return thresholds({name.strip().replace("-", " "): value.strip() for name, _, value in pairs})
     except DeclarationError as error:
         raise Usage(error.message, hint=error.hint) from error
-
-
-def _row(one: Measurement) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "severity": one.alert.severity.value,
-        "fires": one.fires,
-        "value": one.value,
-        "threshold": one.threshold,
-        "unit": one.alert.unit.value,
-        "says": one.says,
-        "measures": one.alert.measures,
-        "runbook": page_of(one.name),
-    }

@@ -14,7 +14,7 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, RunId, SignalId, somebody
-from fencepost.cli.printable import compact, printable
+from fencepost.console.printable import compact, printable
 
 if TYPE_CHECKING:
     from fencepost.core.records import Signal, Step

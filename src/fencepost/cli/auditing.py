@@ -13,10 +13,10 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace
-from fencepost.cli.printable import instant, printable
+from fencepost.console.documents import audit_row, verdict_document
+from fencepost.console.printable import instant, printable
 
 if TYPE_CHECKING:
-    from fencepost.core.records import Audit
     from fencepost.runtime.app import App
     from fencepost.store.chain import Anchor, Verdict
 
@@ -61,7 +61,7 @@ def audit(
     following = found[limit - 1].no if len(found) > limit else None
     found = found[:limit]
     if as_json:
-        terminal.document({"rows": [_row(one) for one in found], "next": following})
+        terminal.document({"rows": [audit_row(one) for one in found], "next": following})
         return Exit.DONE
     if not found:
         terminal.remark("no audit rows")
@@ -128,13 +128,8 @@ def _verified(ledger: App, known: Anchor | None) -> Verdict:
 
 def _told(verdict: Verdict, *, as_json: bool) -> Exit:
     broken = verdict.broken
-    answer = "broken" if broken else "intact" if verdict.anchored else "unanchored"
     if as_json:
-        said = None
-        if broken is not None:
-            said = {name: getattr(broken, name) for name in ("at", "how", "says", "expected", "found")}
-        last = {"no": verdict.last.no, "hash": verdict.last.hash}
-        terminal.document({"answer": answer, "rows": verdict.rows, "last": last, "broken": said})
+        terminal.document(verdict_document(verdict))
     elif broken is not None:
         terminal.say(
             f"broken at row {broken.at}: {broken.how}: {broken.says}",
@@ -148,25 +143,6 @@ def _told(verdict: Verdict, *, as_json: bool) -> Exit:
         terminal.say(f"intact but unanchored: {verdict.rows:,} rows")
         terminal.remark("whether rows are missing at the end only an anchor tells: fencepost audit anchor --file FILE")
     return Exit.DONE if broken is None else Exit.FINDINGS
-
-
-def _row(one: Audit) -> dict[str, Any]:
-    import json
-
-    return {
-        "no": one.no,
-        "at": instant(one.at),
-        "actor": one.actor,
-        "verb": one.verb,
-        "run": one.run_id,
-        "step": one.step,
-        "item": one.item,
-        "outcome": one.outcome,
-        "reason": one.reason,
-        "before": json.loads(one.before),
-        "after": json.loads(one.after),
-        "hash": one.hash,
-    }
 
 
 def _read(file: Path) -> Anchor:

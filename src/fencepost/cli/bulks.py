@@ -5,7 +5,7 @@ They are begun by `bulk`. The guards and the audit are those of `runtime.bulking
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,8 @@ from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.many import Pace, pause_of, work_on
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
-from fencepost.cli.printable import instant, printable
+from fencepost.console.documents import bulk_row, bulk_run_row
+from fencepost.console.printable import printable
 
 if TYPE_CHECKING:
     from fencepost.core.bulk import Bulk, BulkRun
@@ -39,7 +40,7 @@ def bulks(
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         found = ledger.store.bulks(ledger.namespace, every=every, limit=JOBS_MAX)
     if as_json:
-        terminal.document({"jobs": [_document(one) for one in found]})
+        terminal.document({"jobs": [bulk_row(one) for one in found]})
     elif not found:
         terminal.remark("no jobs")
     else:
@@ -70,7 +71,7 @@ def show(
         job = named(ledger, no)
         each = ledger.store.bulk_runs(no, every=True, after=-1, limit=job.runs)
     if as_json:
-        terminal.document({"job": _document(job), "each": [_each(one) for one in each]})
+        terminal.document({"job": bulk_row(job), "each": [bulk_run_row(one) for one in each]})
     else:
         terminal.table(
             ("run", "was", "is", "what"),
@@ -91,7 +92,7 @@ def pause(
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         job = bulking.pause(ledger, no, by=somebody(by), reason=reason)
     if as_json:
-        terminal.document({"verb": "pause", "job": _document(job)})
+        terminal.document({"verb": "pause", "job": bulk_row(job)})
     else:
         terminal.say(_said(job))
     return Exit.DONE
@@ -125,33 +126,3 @@ def _what(one: BulkRun) -> str:
     if one.outcome is None:
         return "left"
     return one.outcome.value if one.says is None else f"refused: {printable(one.says, limit=None)}"
-
-
-def _document(job: Bulk) -> dict[str, Any]:
-    import json
-
-    return {
-        "no": job.no,
-        "verb": job.verb,
-        "arguments": json.loads(job.arguments),
-        "actor": job.actor,
-        "reason": job.reason,
-        "state": job.state.value,
-        "started_at": instant(job.started_at),
-        "closed_at": instant(job.closed_at),
-        "runs": job.runs,
-        "done": job.done,
-        "refused": job.refused,
-        "left": job.left,
-    }
-
-
-def _each(one: BulkRun) -> dict[str, Any]:
-    return {
-        "run": one.run.id,
-        "version": one.seen,
-        "was": one.was,
-        "is": one.run.state.value,
-        "outcome": None if one.outcome is None else one.outcome.value,
-        "refused": one.says,
-    }

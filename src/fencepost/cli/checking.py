@@ -5,13 +5,13 @@ Reads only. Which rules there are is `core.contradictions`; walking through the 
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, Db
-from fencepost.cli.printable import printable
+from fencepost.console.documents import checked_document
+from fencepost.console.printable import printable
 
 if TYPE_CHECKING:
     from fencepost.runtime.checking import Checked
@@ -34,16 +34,7 @@ def check(*, app: AppOption = None, db: Db = None, as_json: AsJson = False) -> E
         checked = look_through(ledger.store)
     broken = list(dict.fromkeys(one.rule for one in checked.found))
     if as_json:
-        terminal.document(
-            {
-                "runs": checked.runs,
-                "operations": checked.operations,
-                "audits": checked.audits,
-                "contradictions": checked.count,
-                "found": [asdict(one) for one in checked.found],
-                "rules": {name: SENTENCES[name] for name in broken},
-            }
-        )
+        terminal.document(checked_document(checked))
     else:
         for name in broken:
             terminal.say(f"{name}: {SENTENCES[name]}", *_of_rule(name, checked))

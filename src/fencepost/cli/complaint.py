@@ -9,8 +9,8 @@ import os
 import traceback
 
 from fencepost.cli.exits import Exit, exit_of
-from fencepost.cli.printable import printable
 from fencepost.cli.terminal import remark
+from fencepost.console.printable import printable
 from fencepost.core.errors import FencepostError
 
 LINE_CHARACTERS_MAX = 4_000

@@ -7,17 +7,15 @@ When a verb takes two persons is the policy's matter (`core.permissions`), carry
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
-from fencepost.cli.printable import compact, instant, printable
-
-if TYPE_CHECKING:
-    from fencepost.core.proposals import Proposal
+from fencepost.console.documents import proposal_row
+from fencepost.console.printable import compact, instant, printable
 
 Number = Annotated[int, typer.Argument(metavar="PROPOSAL", help="Its number, as `proposals` has it.")]
 Every = Annotated[bool, typer.Option("--all", help="Also what was confirmed, declined or is over.")]
@@ -39,7 +37,7 @@ def proposals(
         found = ledger.store.proposals(ledger.namespace, every=every, limit=limit)
         now = ledger.store.now()
     if as_json:
-        terminal.document([_row(one, now) for one in found])
+        terminal.document([proposal_row(one, now) for one in found])
         return Exit.DONE
     if not found:
         terminal.remark("no proposals")
@@ -96,24 +94,7 @@ def decline(
         closed = confirming.decline(ledger, proposal, by=somebody(by), reason=reason)
         now = ledger.store.now()
     if as_json:
-        terminal.document(_row(closed, now))
+        terminal.document(proposal_row(closed, now))
     else:
         terminal.say(f"proposal {proposal} is declined: nothing was done to run {printable(closed.run_id)}")
     return Exit.DONE
-
-
-def _row(one: Proposal, now: int) -> dict[str, Any]:
-    return {
-        "proposal": one.no,
-        "run": one.run_id,
-        "verb": one.verb,
-        "arguments": json.loads(one.arguments),
-        "version": one.seen,
-        "reason": one.reason,
-        "proposed_by": one.proposed_by,
-        "proposed_at": instant(one.proposed_at),
-        "expires_at": instant(one.expires_at),
-        "state": one.stands_at(now).value,
-        "closed_by": one.closed_by,
-        "closed_at": instant(one.closed_at),
-    }

@@ -5,17 +5,15 @@ The guards and the audit are those of `runtime.containing`; none needs an app's 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
-from fencepost.cli.printable import instant, printable
-
-if TYPE_CHECKING:
-    from fencepost.core.containment import Containment
+from fencepost.console.documents import containment_row
+from fencepost.console.printable import instant, printable
 
 What = Annotated[str, typer.Argument(metavar="KIND", help="target, resource, tenant, workflow or credential.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
@@ -38,7 +36,7 @@ def contain(
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         found = containing.contain(ledger, kind, name, by=somebody(by), reason=reason)
     if as_json:
-        terminal.document({"contained": _row(found)})
+        terminal.document({"contained": containment_row(found)})
     else:
         terminal.say(f"contained: {printable(found.text, limit=None)}")
     return Exit.DONE
@@ -58,7 +56,7 @@ def release(
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         found = containing.release(ledger, kind, name, by=somebody(by), reason=reason)
     if as_json:
-        terminal.document({"released": None if found is None else _row(found)})
+        terminal.document({"released": None if found is None else containment_row(found)})
     elif found is None:
         terminal.say(f"{printable(kind)} {printable(name)} is not contained")
     else:
@@ -77,7 +75,7 @@ def contained(*, app: AppOption = None, db: Db = None, namespace: Namespace = No
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         found = ledger.store.contained(ledger.namespace)
     if as_json:
-        terminal.document({"contained": [_row(one) for one in found]})
+        terminal.document({"contained": [containment_row(one) for one in found]})
     elif not found:
         terminal.remark("nothing is contained")
     else:
@@ -89,15 +87,3 @@ def contained(*, app: AppOption = None, db: Db = None, namespace: Namespace = No
             ],
         )
     return Exit.DONE
-
-
-def _row(one: Containment) -> dict[str, Any]:
-    return {
-        "kind": one.kind.value,
-        "name": one.name,
-        "by": one.actor,
-        "reason": one.reason,
-        "at": instant(one.at),
-        "probe_at": instant(one.probe_at),
-        "probe_run": one.probe_run,
-    }

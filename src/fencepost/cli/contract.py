@@ -15,7 +15,7 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppArgument, AsJson
-from fencepost.cli.printable import counted, printable
+from fencepost.console.printable import counted, printable
 
 if TYPE_CHECKING:
     from fencepost.runtime.contracts import RecoveryRow

@@ -19,7 +19,7 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AsJson, Db, Namespace
-from fencepost.cli.printable import counted, instant, printable
+from fencepost.console.printable import counted, instant, printable
 from fencepost.core.alerts import ALERTS
 from fencepost.core.duration import SECOND, spelled
 from fencepost.core.errors import FencepostError

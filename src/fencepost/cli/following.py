@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fencepost.cli.printable import compact, instant, printable
-from fencepost.cli.story import progress_of_run, waits_for
+from fencepost.console.printable import compact, instant, printable
+from fencepost.console.story import progress_of_run, waits_for
 from fencepost.core.records import History
 from fencepost.core.states import FINAL_RUN_STATES, RunState, label
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from enum import StrEnum
 
-from fencepost.cli.printable import printable
+from fencepost.console.printable import printable
 from fencepost.effects.hidden import hidden
 
 LINE_CHARACTERS_MAX = 4_000

@@ -6,18 +6,17 @@ by `story` and laid out by `timeline`, what may be done about it by `offers`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace, RunId
-from fencepost.cli.printable import instant
-from fencepost.core.records import Lease, Run
+from fencepost.console.printable import instant
+from fencepost.core.records import Run
 
 if TYPE_CHECKING:
-    from fencepost.core.queue import Standing
     from fencepost.store.api import Store
 
 State = Annotated[str | None, typer.Option("--state", metavar="STATE", help="Only runs in this state.")]
@@ -48,29 +47,26 @@ def runs(
     `changed_at`, `ended_at`, `wake_at`, `hold`, `turn`, `parent` (whether it has one), `carried`: false where no live
     worker knows its version, null where that is no question) and `next` (for --after; null at the end).
     """
-    from fencepost.cli.story import is_carried
     from fencepost.cli.target import app_for, opened
+    from fencepost.console.reading import runs_page
     from fencepost.store.api import RunFilter
 
     wanted = None if state is None else _state(state)
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
-        found = ledger.store.runs(RunFilter(ledger.namespace, wanted, workflow, prefix, after, limit + 1))
-        following = found[limit - 1].no if len(found) > limit else None
-        found = found[:limit]
-        leases, now = ledger.store.leases(), ledger.store.now()
-        reasons = [] if as_json else [_why(run, ledger.store) for run in found]
+        page = runs_page(ledger.store, RunFilter(ledger.namespace, wanted, workflow, prefix, after, limit))
+        reasons = [] if as_json else [_why(run, ledger.store) for run in page.runs]
     if as_json:
-        rows = [_row(run) | {"carried": is_carried(run, leases, now)} for run in found]
-        terminal.document({"runs": rows, "next": following})
+        terminal.document(page.as_document())
         return Exit.DONE
+    found, following = page.runs, page.following
     if not found:
         terminal.remark("no runs")
         return Exit.DONE
     terminal.table(
         ("run", "workflow", "state", "changed", "why"),
         [
-            (run.id, run.workflow, run.state.value, instant(run.changed_at), _uncarried(run, leases, now) + why)
-            for run, why in zip(found, reasons, strict=True)
+            (run.id, run.workflow, run.state.value, instant(run.changed_at), _uncarried(run, carried) + why)
+            for run, carried, why in zip(found, page.carried, reasons, strict=True)
         ],
     )
     if following is not None:
@@ -78,10 +74,8 @@ def runs(
     return Exit.DONE
 
 
-def _uncarried(run: Run, leases: list[Lease], now: int) -> str:
-    from fencepost.cli.story import is_carried
-
-    return f"no worker carries version {run.workflow_version}; " if is_carried(run, leases, now) is False else ""
+def _uncarried(run: Run, carried: bool | None) -> str:  # noqa: FBT001 - said of the run beside it
+    return f"no worker carries version {run.workflow_version}; " if carried is False else ""
 
 
 def _state(text: str) -> str:
@@ -93,34 +87,11 @@ def _state(text: str) -> str:
     return wanted
 
 
-def _row(run: Run) -> dict[str, Any]:
-    import json
-
-    from fencepost.core.states import label
-
-    return {
-        "id": run.id,
-        "workflow": run.workflow,
-        "workflow_version": run.workflow_version,
-        "state": run.state.value,
-        "label": label(run.state),
-        "generation": run.generation,
-        "version": run.version,
-        "created_at": instant(run.created_at),
-        "changed_at": instant(run.changed_at),
-        "ended_at": instant(run.ended_at),
-        "wake_at": instant(run.wake_at),
-        "hold": None if run.hold is None else json.loads(run.hold),
-        "turn": run.turn,
-        "parent": run.parent is not None,
-    }
-
-
 def _why(run: Run, store: Store) -> str:
     """Why a run stands as it does; only of those that wait or are held the steps are read too."""
     import json
 
-    from fencepost.cli.story import awaited, held_at, kept_back
+    from fencepost.console.story import awaited, held_at, kept_back
     from fencepost.core.states import RunState, label
 
     if run.hold is not None:
@@ -152,9 +123,9 @@ def show(
     """
     from fencepost.cli.following import follow as following
     from fencepost.cli.offers import Place, offers
-    from fencepost.cli.story import Family, story
     from fencepost.cli.target import app_for, opened, run_of
     from fencepost.cli.timeline import timeline
+    from fencepost.console.reading import document_of
 
     if follow and (as_json or turn is not None):
         raise Usage("--follow is for a screen and for the turn that is under way", hint="leave --json and --turn out")
@@ -163,16 +134,7 @@ def show(
         found = run_of(ledger, run)
         if turn not in (None, found.turn):
             found = store.turn(ledger.namespace, run, turn) or _no_turn(found, turn)
-        history = store.load(found.no)
-        parent = None if found.parent is None else store.load(found.parent).run.id
-        family = Family(parent, store.children(found.no), store.now())
-        ahead = store.ahead_of(history.run) if history.run.resource is not None else None
-        leases, audits = store.leases(), store.audits(ledger.namespace, run)
-        contained = store.contained(ledger.namespace) if history.run.behind is not None else []
-        queue = _queue_of(history.run, store)
-        told = story(
-            history, leases, audits, family=family, ahead=ahead, contained=contained, queue=queue, redact=redact
-        )
+        told = document_of(store, found, redact=redact)
         if as_json:
             terminal.document(told)
         else:
@@ -183,12 +145,6 @@ def show(
                 terminal.say(line)
             return Exit.HELD if run_of(ledger, run).hold is not None else Exit.DONE
     return Exit.DONE
-
-
-def _queue_of(run: Run, store: Store) -> Standing | None:
-    """How the queue of a run stands, if it is in one."""
-    found = store.queues(run.namespace) if run.queue is not None else []
-    return next((one for one in found if one.name == run.queue), None)
 
 
 def _no_turn(run: Run, turn: int | None) -> NoReturn:

@@ -32,7 +32,9 @@ from fencepost.cli import (
     reporting,
     restoring,
     scheduling,
+    serving,
     terminal,
+    tokening,
     tracing,
     watching,
     working,
@@ -107,6 +109,8 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     restoring.restored,
     purging.purge,
     copying.copy,
+    serving.console,
+    tokening.token,
     demonstrating.demo,
 )
 """The commands in the order of `--help`, under their functions' names, with hyphens; groups come last there."""
@@ -115,6 +119,7 @@ BELOW: dict[Callable[..., Exit], tuple[Callable[..., Exit], ...]] = {
     auditing.audit: (auditing.verify, auditing.anchor),
     queueing.queue: (queueing.pause, queueing.resume),
     bulks.bulks: (bulks.show, bulks.pause, bulks.resume),
+    tokening.token: (tokening.make, tokening.revoke),
 }
 """The commands that stand below another one."""
 

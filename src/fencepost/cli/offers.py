@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fencepost.cli.printable import printable
-from fencepost.cli.story import Document
+from fencepost.console.printable import printable
+from fencepost.console.story import Document
 from fencepost.store.postgres_url import without_password
 
 

@@ -6,14 +6,15 @@ written into the ledger by whoever uses it, never here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
-from fencepost.cli.printable import instant, printable
+from fencepost.console.documents import queue_row
+from fencepost.console.printable import printable
 
 if TYPE_CHECKING:
     from fencepost.core.queue import Standing
@@ -36,7 +37,7 @@ def queue(
         return Exit.DONE
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         found, lengths = ledger.store.queues(ledger.namespace), ledger.store.queue_lengths(ledger.namespace)
-    rows = [_row(one, *lengths.get(one.name, (0, 0))) for one in found]
+    rows = [queue_row(one, *lengths.get(one.name, (0, 0))) for one in found]
     if as_json:
         terminal.document({"queues": rows})
     elif not rows:
@@ -83,7 +84,7 @@ def _act(
         found = getattr(verbs, verb)(ledger, name, by=somebody(by), reason=reason)
         lengths = ledger.store.queue_lengths(ledger.namespace).get(name, (0, 0))
     if as_json:
-        terminal.document({"verb": verb, "queue": _row(found, *lengths)})
+        terminal.document({"verb": verb, "queue": queue_row(found, *lengths)})
     else:
         terminal.say(f"{verb}: queue {printable(name)} is {printable(_state(found), limit=None)}")
     return Exit.DONE
@@ -97,22 +98,3 @@ def _rate(one: Standing) -> str:
     from fencepost.core.duration import spelled
 
     return "any" if one.rate is None else f"{one.begun} of {one.rate} in {spelled(one.rate_within or 0)}"
-
-
-def _row(one: Standing, due: int, waiting: int) -> dict[str, Any]:
-    from fencepost.core.duration import spelled
-
-    return {
-        "name": one.name,
-        "concurrency": one.concurrency,
-        "per_key": one.per_key,
-        "rate": one.rate,
-        "rate_within": None if one.rate_within is None else spelled(one.rate_within),
-        "in_work": one.owned,
-        "due": due,
-        "waiting": waiting,
-        "paused_at": instant(one.paused_at),
-        "paused_by": one.paused_by,
-        "paused_because": one.paused_because,
-        "version": one.version,
-    }

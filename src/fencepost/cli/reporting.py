@@ -12,7 +12,7 @@ import typer
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace, json_value
-from fencepost.cli.printable import printable
+from fencepost.console.printable import printable
 
 Token = Annotated[str, typer.Argument(metavar="TOKEN", help="The job's token, @file, or @- for standard input.")]
 Value = Annotated[str, typer.Argument(metavar="[JSON]", help="The result, or with --heartbeat the progress; or @file.")]

@@ -27,8 +27,8 @@ def restored(
 
     With --json: `epoch`, `lost_from`, `began_at`, `closed_at` (microseconds since the Unix epoch).
     """
-    from fencepost.cli.printable import instant
     from fencepost.cli.target import app_for, opened
+    from fencepost.console.printable import instant
     from fencepost.runtime import restoring
 
     verb = restoring.close_lost_time if close else restoring.restored

@@ -7,14 +7,15 @@ declared in code and written into the ledger by a worker, never here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
-from fencepost.cli.printable import counted, instant, printable
+from fencepost.console.documents import schedule_row, schedule_state
+from fencepost.console.printable import counted, instant, printable
 
 if TYPE_CHECKING:
     from fencepost.core.schedule import Plan
@@ -45,7 +46,7 @@ def schedules(
         found = ledger.store.schedules(ledger.namespace)
         works = _works(ledger)
     if as_json:
-        terminal.document({"schedules": [_row(plan, works=works) for plan in found]})
+        terminal.document({"schedules": [schedule_row(plan, works=works) for plan in found]})
         return Exit.DONE
     if not found:
         terminal.remark("no schedules")
@@ -54,7 +55,7 @@ def schedules(
         ("schedule", "times", "state", "next", "last", "policy", "note"),
         [
             (
-                plan.name, " ".join(plan.definition.times), _state(plan, works=works), _next(plan), _last(plan),
+                plan.name, " ".join(plan.definition.times), schedule_state(plan, works=works), _next(plan), _last(plan),
                 _policy(plan), _note(plan),
             )
             for plan in found
@@ -111,7 +112,7 @@ def _act(
         plan = verb(ledger, schedule, by=somebody(by), reason=reason, version=version)
         works = _works(ledger)
     if as_json:
-        terminal.document({"verb": name, "schedule": None if plan is None else _row(plan, works=works)})
+        terminal.document({"verb": name, "schedule": None if plan is None else schedule_row(plan, works=works)})
     elif plan is None:
         terminal.say(f"remove: schedule {printable(schedule)} is gone; its runs stay")
     elif name == "fire":
@@ -127,42 +128,6 @@ def _works(ledger: App) -> bool:
     """Whether any worker lives."""
     now = ledger.store.now()
     return any(lease.closed_at is None and lease.expires_at > now for lease in ledger.store.leases())
-
-
-def _state(plan: Plan, *, works: bool) -> str:
-    if plan.paused_at is not None:
-        return "paused"
-    if plan.is_orphaned:
-        return "orphaned" if works else "no worker"
-    return "active"
-
-
-def _row(plan: Plan, *, works: bool) -> dict[str, Any]:
-    from fencepost.core.duration import spelled
-    from fencepost.core.schedule import note_of
-
-    definition = plan.definition
-    return {
-        "name": plan.name,
-        "formerly": plan.formerly,
-        "workflow": definition.workflow,
-        "workflow_version": definition.workflow_version,
-        "cron": definition.cron,
-        "zone": definition.zone,
-        "overlap": definition.overlap,
-        "catch_up": definition.catch_up,
-        "catch_up_within": spelled(definition.catch_up_within),
-        "state": _state(plan, works=works),
-        "workers": plan.carriers,
-        "next_at": instant(plan.next_at),
-        "waits": plan.waits,
-        "last_at": instant(plan.last_at),
-        "last_run": plan.last_run_id,
-        "last_run_state": None if plan.last_run_state is None else plan.last_run_state.value,
-        "passed": plan.passed,
-        "note": note_of(plan) or None,
-        "version": plan.version,
-    }
 
 
 def _in_zone(plan: Plan, at: int) -> str:

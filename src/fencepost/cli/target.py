@@ -163,13 +163,11 @@ def _check_url(db: str) -> None:
         raise Usage(error.message, hint=error.hint) from error
 
 
-@contextmanager
-def opened(app: App) -> Iterator[App]:
-    """The app with its ledger, which must exist; closed on the way out.
+def require_ledger(app: App) -> None:
+    """Refuse a ledger that is not there: reading must not create an empty one that then looks like the real one.
 
     Raises:
-        StoreUnavailable: there is none, or only an empty file. Reading must not create an empty ledger that then looks
-            like the real one.
+        StoreUnavailable: there is none, or only an empty file.
     """
     from fencepost.store.open import name_of, schema_at
 
@@ -181,6 +179,16 @@ def opened(app: App) -> Iterator[App]:
             hint="check the path; the first start or worker makes it one",
             ids={"ledger": name_of(app.url)},
         )
+
+
+@contextmanager
+def opened(app: App) -> Iterator[App]:
+    """The app with its ledger, which must exist; closed on the way out.
+
+    Raises:
+        StoreUnavailable: as `require_ledger`.
+    """
+    require_ledger(app)
     with app.sync:
         yield app
 

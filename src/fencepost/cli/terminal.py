@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fencepost.cli.printable import printable
+from fencepost.console.printable import printable
 
 _WIDE = 10_000
 """Columns of a table that goes to a file or a pipe: there nothing is wrapped."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fencepost.cli.cancelled import layers
-from fencepost.cli.printable import compact, printable, short_key
-from fencepost.cli.story import Document
+from fencepost.console.cancelled import layers
+from fencepost.console.printable import compact, printable, short_key
+from fencepost.console.story import Document
 
 _WIDTH = 12
 _CLOCK = slice(11, 23)  # the time of day of an ISO instant, to the millisecond

@@ -5,13 +5,11 @@ It reads and changes nothing. What is in a trace is `core.trace`, how it is laid
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
-
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace, RunId
-from fencepost.cli.printable import instant, printable
+from fencepost.console.documents import trace_document
+from fencepost.console.printable import printable
 
 
 def trace(
@@ -34,10 +32,5 @@ def trace(
     if not as_json:
         terminal.say(*(printable(line, limit=None) for line in tree(found)))
         return Exit.DONE
-    spans: list[dict[str, Any]] = []
-    for one in found.spans:
-        said = asdict(one)
-        del said["settled_at"]
-        spans.append(said | {"began_at": instant(one.began_at), "ended_at": instant(one.ended_at)})
-    terminal.document({"trace": found.id, "run": found.run_id, "namespace": found.namespace, "spans": spans})
+    terminal.document(trace_document(found))
     return Exit.DONE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, Db, Namespace
-from fencepost.cli.printable import instant
+from fencepost.console.printable import instant
 
 
 def metrics(*, app: AppOption = None, db: Db = None, namespace: Namespace = None) -> Exit:
@@ -35,36 +35,23 @@ def health(*, app: AppOption = None, db: Db = None, namespace: Namespace = None,
     one in time) and `waiting` (microseconds that the run has waited that could go on longest, 0 for none).
     """
     from fencepost.cli.target import app_for, opened
-    from fencepost.runtime.alerting import readings
-    from fencepost.telemetry.health import workers_seen
+    from fencepost.console.workers import workers_of
 
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
-        seen = workers_seen(ledger.store)
-        [queue] = readings(ledger.store, ledger.namespace, names=("queue age",))
-    nobody = not any(one.overdue == 0 for one in seen) and queue.value > 0
-    is_well = not nobody and not any(one.overdue for one in seen)
+        fares = workers_of(ledger.store, ledger.namespace)
+    code = Exit.DONE if fares.are_well else Exit.FINDINGS
     if as_json:
-        workers = [
-            {
-                "lease": one.lease.id,
-                "host": one.lease.host,
-                "pid": one.lease.pid,
-                "renewed_at": instant(one.lease.renewed_at),
-                "expires_at": instant(one.lease.expires_at),
-                "overdue": one.overdue,
-            }
-            for one in seen
-        ]
-        terminal.document({"well": is_well, "workers": workers, "waiting": queue.value})
-        return Exit.DONE if is_well else Exit.FINDINGS
+        terminal.document(fares.as_document())
+        return code
     rows = [
         ("STUCK OR GONE" if one.overdue else "moves", one.lease.host, one.lease.pid, instant(one.lease.renewed_at))
-        for one in seen
+        for one in fares.seen
     ]
     if rows:
         terminal.table(("", "host", "pid", "lease renewed"), rows)
     else:
         terminal.say("no worker holds a lease")
-    if nobody:
+    if fares.are_missed:
+        queue = fares.waiting
         terminal.say(f"no worker moves, and a run could have gone on since {queue.shown}: {queue.says}")
-    return Exit.DONE if is_well else Exit.FINDINGS
+    return code

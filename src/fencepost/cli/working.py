@@ -11,7 +11,6 @@ import inspect
 import logging
 import os
 import signal
-import typing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +21,7 @@ from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
 from fencepost.cli.logs import Log, log_to_stderr
 from fencepost.cli.options import AppArgument, AsJson, Db, Namespace, NewId, json_value
-from fencepost.cli.printable import compact, counted, printable
+from fencepost.console.printable import compact, counted, printable
 from fencepost.store.postgres_url import without_password
 
 if TYPE_CHECKING:
@@ -134,28 +133,14 @@ def arguments(declared: Workflow[..., Any], value: Any) -> tuple[list[Any], dict
 
     Parameters with defaults may be left out. Raises `Usage` for names that do not fit, `ValueRefused` for values.
     """
-    import json
+    from fencepost.console.inputs import called_with, missing_in
 
-    from fencepost.effects.values import Door
-
-    parameters = list(inspect.signature(declared.function).parameters.values())[1:]
-    hints = typing.get_type_hints(declared.function, include_extras=True)
-    given = _by_name(declared, [parameter.name for parameter in parameters], value)
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    for parameter in parameters:
-        if parameter.name not in given:
-            continue
-        door = Door(hints[parameter.name], where=parameter.name)
-        decoded = door.decode(json.dumps(given[parameter.name]))
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY or len(args) < parameters.index(parameter):
-            kwargs[parameter.name] = decoded
-        else:
-            args.append(decoded)
-    missing = [one.name for one in parameters if one.name not in given and one.default is inspect.Parameter.empty]
+    names = [parameter.name for parameter in list(inspect.signature(declared.function).parameters.values())[1:]]
+    given = _by_name(declared, names, value)
+    missing = missing_in(declared, given)
     if missing:
         raise Usage(f"workflow {declared.name} needs {', '.join(missing)}", hint="give --input JSON")
-    return args, kwargs
+    return called_with(declared, given)
 
 
 def _check_duration(within: str | None) -> None:

@@ -62,12 +62,20 @@ class ChildRefused(Misuse):
     """The id that a workflow gives a child belongs to another run already, or nobody here knows its workflow."""
 
 
-class RunNotFound(Misuse):
+class NotThere(Misuse):
+    """Nothing here has this name or number; `ids` say of what kind it would be."""
+
+
+class RunNotFound(NotThere):
     """No run has this id in this namespace."""
 
 
 class VerbRefused(Misuse):
     """An operator's verb does not apply to the state in which it found the run or operation."""
+
+
+class ChangedSince(VerbRefused):
+    """The row has changed since whoever decides about it has seen it."""
 
 
 class NotPermitted(VerbRefused):

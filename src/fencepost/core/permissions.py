@@ -46,6 +46,11 @@ _IMPLIED: Mapping[Role, frozenset[Role]] = {
 }
 
 
+def implied_by(roles: Iterable[str]) -> frozenset[Role]:
+    """These roles, and those that go with them."""
+    return frozenset(implied for role in roles for implied in _IMPLIED[Role(role)])
+
+
 class Compares(StrEnum):
     """What a verb compares with what the person was shown, so that nobody decides about what has changed."""
 
@@ -100,6 +105,11 @@ VERBS: Mapping[str, Verb] = {
     "restored": Verb(Role.ADMIN, "says that the ledger was restored from a backup", Compares.EPOCH),
     "close lost time": Verb(Role.ADMIN, "says that nothing more turns up from the lost time", Compares.EPOCH),
     "purge": Verb(Role.ADMIN, "removes what runs hold that ended long ago", Compares.NAME_ALONE),
+    "make token": Verb(Role.ADMIN, "lets somebody call over HTTP, with the scopes of a token", Compares.NAME_ALONE),
+    "revoke token": Verb(Role.ADMIN, "lets a token be taken no more", Compares.NAME_ALONE),
+    "look": Verb(Role.VIEWER, "reads over HTTP: runs, evidence and audit", Compares.NAME_ALONE),
+    "check": Verb(Role.ADMIN, "looks through all namespaces for contradictions, over HTTP", Compares.NAME_ALONE),
+    "start": Verb(Role.OPERATOR, "starts a run over HTTP", Compares.NAME_ALONE),
 }  # fmt: skip
 """Every verb of a person, and which role it needs: a verb without a row here cannot be done by anybody."""
 
@@ -188,7 +198,7 @@ class Permissions:
 
     def of(self, person: str) -> frozenset[Role]:
         """Every role that a person has, those that go with another one included."""
-        return frozenset(implied for role in self.roles.get(person, ()) for implied in _IMPLIED[role])
+        return implied_by(self.roles.get(person, ()))
 
     def lacks(self, person: str, verb: str) -> Role | None:
         """The role that the person lacks for a verb; None: they may."""

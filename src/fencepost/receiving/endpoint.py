@@ -81,13 +81,18 @@ class Endpoint(ABC):
         body = await asgi.body_of(receive, self._body_max)
         if body is None:
             return
-        found = body if isinstance(body, Answer) else self._begun(asgi.request_of(scope, body))
+        found = body if isinstance(body, Answer) else await self.answered(asgi.request_of(scope, body))
+        await asgi.send_answer(send, found)
+
+    async def answered(self, request: Request) -> Answer:
+        """What is answered to a whole request, for whatever has read it already."""
+        found = self._begun(request)
         if isinstance(found, Deed):
             try:
                 found = found.told(await getattr(self._app, found.method)(*found.arguments, **found.more))
             except Exception as error:  # noqa: BLE001 - whoever sent it gets an answer in any case
                 found = self._failed(error)
-        await asgi.send_answer(send, found)
+        return found
 
     def wsgi(self, environ: wsgi.Environ, start_response: wsgi.StartResponse) -> Iterable[bytes]:
         """The endpoint as a WSGI application."""

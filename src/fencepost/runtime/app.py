@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from fencepost.core.callback import checked_secrets
 from fencepost.core.duration import SECOND, microseconds
@@ -59,6 +59,8 @@ R = TypeVar("R")
 
 SECRET_VARIABLE = "FENCEPOST_CALLBACK_SECRET"  # noqa: S105 - the name, not the secret
 
+TOKEN_VARIABLE = "FENCEPOST_TOKEN"  # noqa: S105 - the same
+
 THREADS_MAX = 64
 """Threads for plain `def` bodies."""
 
@@ -67,7 +69,8 @@ class App(Declarations, Operators, Callbacks):
     """One ledger and the workflows that may run on it.
 
     Args:
-        url: of the ledger: `sqlite:///file.db`, a path, or `postgresql://host/database`.
+        url: of the ledger: `sqlite:///file.db`, a path, or `postgresql://host/database`. With the url of a console,
+            `https://host`, it is an app over HTTP, which starts, signals and waits, and needs only the workflows.
         workflows: those that this process can start and work on.
         schedules: what this process's workers start at which times; `app.schedules` shows and changes what there is.
         queues: under whose limits runs are started with `queue=`; `app.queues` shows, pauses and resumes them.
@@ -89,7 +92,15 @@ class App(Declarations, Operators, Callbacks):
         secrets: their values by name, or a function that gives them, for `call.secret`.
         redact: gets each text that the engine writes about a failure, a reply or a reason, and returns what of it may
             be stored. Values are not its matter: mark their fields `Redacted`.
+        token: with which a console is called; from FENCEPOST_TOKEN, if not given.
     """
+
+    def __new__(cls, url: str, **_: Any) -> Self:
+        """An app on a ledger, or over HTTP."""
+        from fencepost.runtime.remote import RemoteApp, is_remote
+
+        made = RemoteApp if cls is App and is_remote(url) else cls
+        return cast("Self", object.__new__(made))
 
     def __init__(
         self,
@@ -113,6 +124,7 @@ class App(Declarations, Operators, Callbacks):
         inline_bytes: int = INLINE_BYTES,
         secrets: Provider | None = None,
         redact: Redactor | None = None,
+        token: str | None = None,
     ) -> None:
         self.url = url
         self.namespace = check_name(namespace, what="namespace")
@@ -136,6 +148,7 @@ class App(Declarations, Operators, Callbacks):
         model_source, door_options = configured(model, os.environ), options or DoorOptions()
         self.outside = Outside(dict(targets or {}), model_source, door_options, tokens, secrets)
         self._redact = redact
+        self.token = token or os.environ.get(TOKEN_VARIABLE)
         self._lease_length = microseconds(lease, what="lease")
         self._margin = microseconds(margin, what="margin")
         check_margin(self._lease_length, self._margin)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.bulk import BULK, Bulk, BulkEvent, BulkRun, BulkState, NotToBeDone, Tick, digest
-from fencepost.core.errors import Misuse, RunNotFound, VerbRefused
+from fencepost.core.errors import Misuse, NotThere, RunNotFound, VerbRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import Audit, History
 from fencepost.runtime.bulk import VERBS, Each, Selection, require_known, select
@@ -87,10 +87,10 @@ def resume(app: Asked, no: int, *, by: str, reason: str) -> Bulk:
 
 
 def named(app: Asked, no: int) -> Bulk:
-    """The job with this number. Raises `Misuse`."""
+    """The job with this number. Raises `NotThere`."""
     found = app.store.bulk(app.namespace, no)
     if found is None:
-        raise Misuse(f"there is no bulk job {no}", hint="`fencepost bulks --all` lists them", ids={"bulk": str(no)})
+        raise NotThere(f"there is no bulk job {no}", hint="`fencepost bulks --all` lists them", ids={"bulk": str(no)})
     return found
 
 

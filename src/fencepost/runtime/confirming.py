@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fencepost.core.errors import Misuse, NotPermitted, VerbRefused
+from fencepost.core.errors import Misuse, NotPermitted, NotThere, VerbRefused
 from fencepost.core.identity import canonical
 from fencepost.core.permissions import VERBS
 from fencepost.core.proposals import Closing, Proposal, ProposalState
@@ -73,7 +73,7 @@ def _found(app: Desk, no: int, verb: str, *, by: str, reason: str) -> Proposal:
     def asked() -> None:
         require_a_word(verb, by, reason, ids={"proposal": str(no)})
         if found is None:
-            raise Misuse(
+            raise NotThere(
                 f"there is no proposal {no}", hint="`fencepost proposals` lists them", ids={"proposal": str(no)}
             )
         require(app, verb, by)

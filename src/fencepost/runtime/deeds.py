@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fencepost.core.errors import Misuse, VerbRefused
+from fencepost.core.errors import ChangedSince, Misuse, VerbRefused
 from fencepost.core.permissions import Permissions, case_for_two
 from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.records import Audit, History, Operation, Run
@@ -93,7 +93,7 @@ def perform(
 
     def decision(history: History, now: int) -> Any:
         if version is not None and version != history.run.version:
-            raise VerbRefused(
+            raise ChangedSince(
                 "the run has changed since you looked at it", hint="look again, then decide", ids={"run": run.id}
             )
         if told_by(history.run.input, PURGED) is not None:

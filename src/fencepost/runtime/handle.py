@@ -164,18 +164,22 @@ class Handle(Generic[R_co]):
             RunHeld: it waits for a person; the hint names the verbs.
             RunFailed, RunCancelled, RunTerminated, CompensationIncomplete: how else it ended.
         """
+        run = await self.left(within=within)
+        if within is not None and not _is_over(run):
+            raise TimeoutError(
+                f"run {self.id} is {run.state} after {spelled(microseconds(within))} and goes on by itself "
+                "(is a worker running?)"
+            )
+        return self._read(run)
+
+    async def left(self, *, within: Duration | None) -> Run:
+        """The run once it has ended or is held; as it is when the time is over."""
         limit = None if within is None else microseconds(within, what="within")
         try:
             async with asyncio.timeout(None if limit is None else limit / SECOND):
-                run = await self._left()
+                return await self._left()
         except TimeoutError:
-            run = await self._app._find(self.id)  # noqa: SLF001 - as above
-            if not _is_over(run):
-                raise TimeoutError(
-                    f"run {self.id} is {run.state} after {spelled(limit or 0)} and goes on by itself "
-                    "(is a worker running?)"
-                ) from None
-        return self._read(run)
+            return await self._app._find(self.id)  # noqa: SLF001 - as above
 
     async def _left(self) -> Run:
         """The run once it has ended or is held.

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fencepost.core.errors import DeclarationError, Misuse
+from fencepost.core.errors import DeclarationError, Misuse, NotThere
 from fencepost.core.identity import canonical
 from fencepost.core.queue import Queue, Standing
 from fencepost.core.records import Audit
@@ -20,6 +20,7 @@ from fencepost.runtime.portal import Blocking
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
+    from fencepost.runtime.deeds import Desk
     from fencepost.store.api import Store
 
 
@@ -85,17 +86,17 @@ class Queues:
             raise Misuse(f"a priority of {priority!r}", hint="pass a whole number; a higher one comes first")
 
 
-def pause(app: App, name: str, *, by: str, reason: str) -> Standing:
+def pause(app: Desk, name: str, *, by: str, reason: str) -> Standing:
     """Let no run of a queue begin or go on until it is resumed."""
     return _moved(app, name, "pause queue", by=by, reason=reason, actor=by)
 
 
-def resume(app: App, name: str, *, by: str, reason: str) -> Standing:
+def resume(app: Desk, name: str, *, by: str, reason: str) -> Standing:
     """Let the runs of a paused queue go on."""
     return _moved(app, name, "resume queue", by=by, reason=reason, actor=None)
 
 
-def _moved(app: App, name: str, verb: str, *, by: str, reason: str, actor: str | None) -> Standing:
+def _moved(app: Desk, name: str, verb: str, *, by: str, reason: str, actor: str | None) -> Standing:
     ask(app, verb, f"queue:{name}", by=by, reason=reason)
     before = _named(app, name)
     after = {"paused": actor is not None}
@@ -107,10 +108,10 @@ def _moved(app: App, name: str, verb: str, *, by: str, reason: str, actor: str |
     return _named(app, name)
 
 
-def _named(app: App, name: str) -> Standing:
+def _named(app: Desk, name: str) -> Standing:
     found = app.store.queues(app.namespace)
     one = next((one for one in found if one.name == name), None)
     if one is None:
         known = ", ".join(one.name for one in found) or "none"
-        raise Misuse(f"there is no queue {name!r}", hint=f"there are: {known}", ids={"queue": name})
+        raise NotThere(f"there is no queue {name!r}", hint=f"there are: {known}", ids={"queue": name})
     return one

@@ -7,22 +7,17 @@ person's word that nothing more turns up from that time. What is supposed of an 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fencepost.core.epoch import Epoch
 from fencepost.core.errors import VerbRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import Audit
-from fencepost.runtime.permits import ask, refuse
-
-if TYPE_CHECKING:
-    from fencepost.runtime.app import App
+from fencepost.runtime.permits import Asked, ask, refuse
 
 RESTORED = "restored"
 CLOSED = "close lost time"
 
 
-def restored(app: App, *, by: str, reason: str) -> Epoch:
+def restored(app: Asked, *, by: str, reason: str) -> Epoch:
     """Begin a new epoch; audited. Call it once after each restore, before or after workers have started."""
     ask(app, RESTORED, "", by=by, reason=reason)
 
@@ -32,7 +27,7 @@ def restored(app: App, *, by: str, reason: str) -> Epoch:
     return app.store.begin_epoch(audit)
 
 
-def close_lost_time(app: App, *, by: str, reason: str) -> Epoch:
+def close_lost_time(app: Asked, *, by: str, reason: str) -> Epoch:
     """Say that nothing more will turn up from the time lost with the last restore; audited.
 
     Raises:
@@ -52,7 +47,7 @@ def close_lost_time(app: App, *, by: str, reason: str) -> Epoch:
     return closed
 
 
-def _audit(app: App, epoch: Epoch, verb: str, *, by: str, reason: str, at: int) -> Audit:
+def _audit(app: Asked, epoch: Epoch, verb: str, *, by: str, reason: str, at: int) -> Audit:
     lost = canonical({"epoch": epoch.number, "lost_from": epoch.lost_from, "began_at": epoch.began_at})
     return Audit(
         at=at, actor=by, verb=verb, run_id="", outcome="done", reason=reason, before="{}", after=lost,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fencepost.core.duration import SECOND
-from fencepost.core.errors import DeclarationError, Misuse, VerbRefused
+from fencepost.core.errors import ChangedSince, DeclarationError, Misuse, VerbRefused
 from fencepost.core.records import Audit
 from fencepost.core.schedule import Overlap, Plan, unpaused
 from fencepost.runtime.firing import about, new_run, queue_of, said_of, timetable
@@ -23,6 +23,7 @@ from fencepost.store.api import Changed, NewRun
 
 if TYPE_CHECKING:
     from fencepost.runtime.app import App
+    from fencepost.runtime.deeds import Desk
 
 
 class Schedules:
@@ -84,7 +85,7 @@ class Schedules:
         await asyncio.to_thread(remove, self._app, name, by=by, reason=reason, version=version)
 
 
-def pause(app: App, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
+def pause(app: Desk, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
     """Start nothing until it is unpaused. Runs that were started go on."""
 
     def changed(plan: Plan, now: int) -> Plan:
@@ -95,7 +96,7 @@ def pause(app: App, name: str, *, by: str, reason: str, version: int | None = No
     return _kept(_perform(app, name, "pause schedule", changed, by=by, reason=reason, version=version))
 
 
-def unpause(app: App, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
+def unpause(app: Desk, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
     """Go on from now on; what passed in the pause is not caught up."""
 
     def changed(plan: Plan, now: int) -> Plan:
@@ -106,7 +107,7 @@ def unpause(app: App, name: str, *, by: str, reason: str, version: int | None = 
     return _kept(_perform(app, name, "unpause schedule", changed, by=by, reason=reason, version=version))
 
 
-def fire(app: App, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
+def fire(app: Desk, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
     """Start a run for this moment, also of a paused or orphaned schedule; its timetable stays as it is."""
 
     def changed(plan: Plan, now: int) -> Plan:
@@ -124,7 +125,7 @@ def fire(app: App, name: str, *, by: str, reason: str, version: int | None = Non
     return _kept(_perform(app, name, "fire schedule", changed, started, by=by, reason=reason, version=version))
 
 
-def remove(app: App, name: str, *, by: str, reason: str, version: int | None = None) -> None:
+def remove(app: Desk, name: str, *, by: str, reason: str, version: int | None = None) -> None:
     """Remove a schedule that no live worker declares. Its runs stay."""
 
     def changed(plan: Plan, now: int) -> None:
@@ -140,7 +141,7 @@ def remove(app: App, name: str, *, by: str, reason: str, version: int | None = N
 
 
 def _perform(
-    app: App,
+    app: Desk,
     name: str,
     verb: str,
     changed: Callable[[Plan, int], Plan | None],
@@ -155,7 +156,7 @@ def _perform(
 
     def change(plan: Plan, now: int) -> Changed:
         if version is not None and version != plan.version:
-            raise VerbRefused(
+            raise ChangedSince(
                 "the schedule has changed since you looked at it",
                 hint="look again, then decide",
                 ids={"schedule": name},

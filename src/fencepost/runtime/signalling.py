@@ -22,12 +22,12 @@ from fencepost.runtime.permits import require
 from fencepost.runtime.taken import described, reads_itself, require_fit
 
 if TYPE_CHECKING:
-    from fencepost.runtime.app import App
+    from fencepost.runtime.deeds import Desk
     from fencepost.store.api import Store
 
 
 def send(
-    app: App, run_id: str, name: str, value: Any, *, id: str | None, sender: str, by: str | None = None,
+    app: Desk, run_id: str, name: str, value: Any, *, id: str | None, sender: str, by: str | None = None,
     reason: str = "",
 ) -> Signal:  # fmt: skip
     """Send a plain signal; see `App.signal`."""
@@ -46,7 +46,7 @@ def send(
     return keep(app, run_id, signal, verb=audit.SIGNAL, history=history, says=says, at_once=at_once)
 
 
-def _at_once(app: App, run_id: str, signal: Signal, value: Any) -> Signal | None:
+def _at_once(app: Desk, run_id: str, signal: Signal, value: Any) -> Signal | None:
     """The signal, where it can be kept without a look at its waits: what it is says that they can take it.
 
     Not a mapping or a list: it mostly stands for a type of its own, and would have taken another trip in vain.
@@ -60,7 +60,7 @@ def _at_once(app: App, run_id: str, signal: Signal, value: Any) -> Signal | None
 
 
 def approve(
-    app: App, run_id: str, name: str, *, by: str, approved: bool, comment: str, digest: str | None, id: str | None
+    app: Desk, run_id: str, name: str, *, by: str, approved: bool, comment: str, digest: str | None, id: str | None
 ) -> Signal:
     """Send a person's answer to the wait for an approval of that name; see `App.approve`."""
     verb = Answer(approved, "").verb
@@ -119,7 +119,7 @@ def _chosen(waiting: dict[str, Step], digest: str | None, *, by: str, ids: dict[
     return digest
 
 
-def _require(app: App, verb: str, run_id: str, name: str, by: str) -> None:
+def _require(app: Desk, verb: str, run_id: str, name: str, by: str) -> None:
     """Refuse what the person has no role for, with its row."""
     try:
         require(app, verb, by)
@@ -128,7 +128,7 @@ def _require(app: App, verb: str, run_id: str, name: str, by: str) -> None:
         raise
 
 
-def _signal(app: App, name: str, payload: str, *, id: str, sender: str) -> Signal:
+def _signal(app: Desk, name: str, payload: str, *, id: str, sender: str) -> Signal:
     return Signal(
         id=id,
         name=check_name(name, what="signal name"),
@@ -141,7 +141,7 @@ def _signal(app: App, name: str, payload: str, *, id: str, sender: str) -> Signa
 
 
 def keep(
-    app: App, run_id: str, signal: Signal, *, verb: str, history: History | None, says: str | None = None,
+    app: Desk, run_id: str, signal: Signal, *, verb: str, history: History | None, says: str | None = None,
     at_once: Signal | None = None,
 ) -> Signal:  # fmt: skip
     """Store the signal; `says` is what a person's answer gives as its reason, whose acceptance is audited too.
@@ -180,7 +180,7 @@ def keep(
     return kept
 
 
-def _unknown(app: App, run_id: str, name: str, sender: str, verb: str) -> RunNotFound:
+def _unknown(app: Desk, run_id: str, name: str, sender: str, verb: str) -> RunNotFound:
     """The refusal of what is meant for a run that does not exist, audited under the id that was given."""
     told = RunNotFound(
         f"no run has the id {run_id!r}",
@@ -191,7 +191,7 @@ def _unknown(app: App, run_id: str, name: str, sender: str, verb: str) -> RunNot
     return told
 
 
-def _audit_refusal(app: App, verb: str, run_id: str, name: str, refused: Misuse, *, by: str) -> None:
+def _audit_refusal(app: Desk, verb: str, run_id: str, name: str, refused: Misuse, *, by: str) -> None:
     row = audit.of_refusal(
         app.namespace, verb, run_id, by=by or audit.NOBODY, why=refused.message, now=app.store.now(), step=name
     )

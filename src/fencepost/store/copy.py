@@ -20,13 +20,13 @@ from fencepost.store.statements import Work
 
 TABLES = (
     "epoch", "lease", "run", "schedule", "schedule_carrier", "step", "operation", "attempt", "token", "observation",
-    "signal", "audit", "permission", "proposal", "containment", "queue", "piece", "bulk", "bulk_run",
+    "signal", "audit", "permission", "proposal", "containment", "queue", "piece", "bulk", "bulk_run", "api_token",
 )  # fmt: skip
 """In this order: each refers to those before it."""
 
 # The names of the blocks that insert into each table, and of those that number what comes after.
 _PASTE = {table: f"paste_{table}" for table in TABLES}
-_NUMBERED = ("run", "schedule", "step", "operation", "observation", "signal", "audit", "proposal", "bulk")
+_NUMBERED = ("run", "schedule", "step", "operation", "observation", "signal", "audit", "proposal", "bulk", "api_token")
 _CONTINUE = tuple(f"continue_{table}" for table in _NUMBERED)
 _ROWS_AT_ONCE = 500
 _BUSY_SECONDS = 10.0

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+from fencepost.core.api_tokens import ApiToken
 from fencepost.core.containment import Containment
 from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.queue import Queue, Standing
@@ -114,6 +115,18 @@ class Governing(Protocol):
 
     def declare_policy(self, namespace: str, policy: str, audit: Callable[[str | None, int], Audit]) -> None:
         """Keep who may do what from now on; an audit row of what it was before, if that differs."""
+
+    def add_api_token(self, new: ApiToken, audit: Callable[[ApiToken], Audit]) -> ApiToken:
+        """Keep a token's digest, with its audit row; the token with its number."""
+
+    def api_token(self, digest: str) -> ApiToken | None:
+        """The token with this digest, of whatever namespace, revoked or not."""
+
+    def api_tokens(self, namespace: str) -> list[ApiToken]:
+        """Every token of a namespace, newest first."""
+
+    def revoke_api_token(self, namespace: str, no: int, *, by: str, audit: Audit) -> bool:
+        """Take a token no more, with its audit row; False: there is none with this number that was."""
 
     def propose(self, new: Proposal, audit: Callable[[Proposal], Audit]) -> Proposal:
         """Keep a proposal, with its audit row; or the same one, if it is open already, which leaves no row."""

@@ -5,6 +5,7 @@ What is left to a store is how a transaction begins and ends on its database, an
 
 from __future__ import annotations
 
+from fencepost.store.api_tokens import ApiTokenVerbs
 from fencepost.store.bulks import BulkVerbs
 from fencepost.store.containments import ContainmentVerbs
 from fencepost.store.custody import CustodyVerbs
@@ -30,5 +31,6 @@ class LedgerVerbs(
     MeasuringVerbs,
     CustodyVerbs,
     PurgeVerbs,
+    ApiTokenVerbs,
 ):
     """The verbs that are written once, over named statements."""

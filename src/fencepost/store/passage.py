@@ -52,7 +52,7 @@ AS_THEY_ARE = frozenset({
     "unknown_below", "pinned", "ahead_of", "codec_mark", "mark_codec", "issue_token", "signalled", "leases",
     "changes", "close", "ended", "purgeable", "strangers", "count_stranger", "measure", "waits_named",
     "turns_with_effects", "write_nothing", "finish_bulk", "ended_by_hand", "wake_forgotten", "declare_queues",
-    "queue_lengths", "policy", "policies", "taken_event", "let_through",
+    "queue_lengths", "policy", "policies", "taken_event", "let_through", "api_token", "api_tokens",
 })  # fmt: skip
 """What the inner store is asked directly: no text of these is in any list of `texts`."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fencepost.core.api_tokens import ApiToken
 from fencepost.core.bulk import Bulk, BulkRun, BulkState, Tick
 from fencepost.core.containment import Containment
 from fencepost.core.proposals import Closing, Proposal
@@ -29,6 +30,14 @@ class GoverningPassage(Transit):
     def declare_policy(self, namespace: str, policy: str, audit: Callable[[str | None, int], Audit]) -> None:
         """See `Store.declare_policy`."""
         self.inner.declare_policy(namespace, policy, lambda before, now: self._audit(audit(before, now)))
+
+    def add_api_token(self, new: ApiToken, audit: Callable[[ApiToken], Audit]) -> ApiToken:
+        """See `Store.add_api_token`."""
+        return self.inner.add_api_token(new, lambda kept: self._audit(audit(kept)))
+
+    def revoke_api_token(self, namespace: str, no: int, *, by: str, audit: Audit) -> bool:
+        """See `Store.revoke_api_token`."""
+        return self.inner.revoke_api_token(namespace, no, by=by, audit=self._audit(audit))
 
     def propose(self, new: Proposal, audit: Callable[[Proposal], Audit]) -> Proposal:
         """See `Store.propose`. Its digest is that of what is asked for, and not of what is stored."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from fencepost.core.errors import Misuse
+from fencepost.core.errors import NotThere
 from fencepost.core.schedule import Firing, Plan
 from fencepost.store import faultpoints, rows
 from fencepost.store.api import Change, Declaration, NewRun, Redeclared, Started
@@ -121,5 +121,5 @@ def _named(plans: list[Plan], name: str) -> Plan:
     found = next((plan for plan in plans if plan.name == name), None)
     if found is None:
         known = ", ".join(plan.name for plan in plans) or "none"
-        raise Misuse(f"there is no schedule {name!r}", hint=f"there are: {known}", ids={"schedule": name})
+        raise NotThere(f"there is no schedule {name!r}", hint=f"there are: {known}", ids={"schedule": name})
     return found

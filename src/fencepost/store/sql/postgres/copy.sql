@@ -171,9 +171,14 @@ WITH pasted AS (
 )
 SELECT count(*) FROM pasted;
 
--- name: continue_bulk
--- Number new jobs on many runs from the highest on.
-SELECT setval(pg_get_serial_sequence('fencepost.bulk', 'no'), max(no)) FROM fencepost.bulk;
+-- name: paste_api_token
+-- Insert API tokens as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.api_token OVERRIDING SYSTEM VALUE
+    SELECT * FROM json_populate_recordset(NULL::fencepost.api_token, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
 
 -- name: continue_run
 -- Number new runs from the highest on.
@@ -207,6 +212,14 @@ SELECT setval(pg_get_serial_sequence('fencepost.audit', 'no'), max(no)) FROM fen
 -- Number new proposals from the highest on.
 SELECT setval(pg_get_serial_sequence('fencepost.proposal', 'no'), max(no)) FROM fencepost.proposal;
 
+-- name: continue_bulk
+-- Number new jobs on many runs from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.bulk', 'no'), max(no)) FROM fencepost.bulk;
+
+-- name: continue_api_token
+-- Number new API tokens from the highest on.
+SELECT setval(pg_get_serial_sequence('fencepost.api_token', 'no'), max(no)) FROM fencepost.api_token;
+
 -- name: ledger_is_empty
 -- Whether nothing was ever written here.
 SELECT NOT EXISTS (SELECT FROM fencepost.run) AND NOT EXISTS (SELECT FROM fencepost.audit)
@@ -224,4 +237,5 @@ SELECT
     (SELECT count(*) FROM fencepost.permission), (SELECT count(*) FROM fencepost.proposal),
     (SELECT count(*) FROM fencepost.containment), (SELECT count(*) FROM fencepost.queue),
     (SELECT count(*) FROM fencepost.piece),
-    (SELECT count(*) FROM fencepost.bulk), (SELECT count(*) FROM fencepost.bulk_run);
+    (SELECT count(*) FROM fencepost.bulk), (SELECT count(*) FROM fencepost.bulk_run),
+    (SELECT count(*) FROM fencepost.api_token);

@@ -76,6 +76,10 @@ SELECT * FROM bulk ORDER BY no;
 -- The runs of those jobs.
 SELECT * FROM bulk_run ORDER BY bulk, place;
 
+-- name: copy_api_token
+-- Every token by which somebody calls over HTTP, revoked ones too.
+SELECT * FROM api_token ORDER BY no;
+
 -- name: leases_in_force
 -- Worker lives that may still write: none of them has given its lease back, or let it run out.
 SELECT id, host, pid FROM lease WHERE state = 'live' AND expires_at + :margin > :now ORDER BY id;

@@ -679,3 +679,22 @@ CREATE TABLE fencepost.bulk_run (
     -- Whoever is refused is told why.
     CHECK ((outcome = 'refused') = (says IS NOT NULL))
 );
+
+-- By what services and people call over HTTP. Of a token only its digest is here, so that whoever reads the ledger, or a
+-- copy of it, can call with none.
+CREATE TABLE fencepost.api_token (
+    no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    -- Under whose name everything is done that is done with it.
+    person text NOT NULL CHECK (person <> ''),
+    -- One that may do nothing is none.
+    roles text NOT NULL CHECK (roles LIKE '["%'),
+    digest text COLLATE "C" NOT NULL UNIQUE CHECK (length(digest) = 64),
+    made_by text NOT NULL,
+    made_at bigint NOT NULL,
+    expires_at bigint CHECK (expires_at > made_at),
+    revoked_by text,
+    revoked_at bigint,
+    -- Whoever revokes one is named.
+    CHECK ((revoked_at IS NULL) = (revoked_by IS NULL))
+);

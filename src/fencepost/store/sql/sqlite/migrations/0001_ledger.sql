@@ -603,3 +603,22 @@ CREATE TABLE bulk_run (
     -- Whoever is refused is told why.
     CHECK ((outcome = 'refused') = (says IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
+
+-- By what services and people call over HTTP. Of a token only its digest is here, so that whoever reads the ledger, or a
+-- copy of it, can call with none.
+CREATE TABLE api_token (
+    no INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    -- Under whose name everything is done that is done with it.
+    person TEXT NOT NULL CHECK (person <> ''),
+    -- One that may do nothing is none.
+    roles TEXT NOT NULL CHECK (roles LIKE '["%'),
+    digest TEXT NOT NULL UNIQUE CHECK (length(digest) = 64),
+    made_by TEXT NOT NULL,
+    made_at INTEGER NOT NULL,
+    expires_at INTEGER CHECK (expires_at > made_at),
+    revoked_by TEXT,
+    revoked_at INTEGER,
+    -- Whoever revokes one is named.
+    CHECK ((revoked_at IS NULL) = (revoked_by IS NULL))
+) STRICT;

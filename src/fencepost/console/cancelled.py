@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fencepost.cli.printable import compact, instant, printable
+from fencepost.console.printable import compact, instant, printable
 from fencepost.core.cancellation import CONTAINED, Body, Cancellation, OperationLayers, ProviderCancel, Seen, StepLayers
 from fencepost.core.states import label
 
 if TYPE_CHECKING:
-    from fencepost.cli.story import Document, Told
+    from fencepost.console.story import Document, Told
     from fencepost.core.records import History
 
 _WIDTH = 12

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from fencepost.cli.cancelled import cancellation
-from fencepost.cli.printable import compact, instant
+from fencepost.console.cancelled import cancellation
+from fencepost.console.printable import compact, instant
 from fencepost.core.approval import digest_waited_for
 from fencepost.core.containment import Containment
 from fencepost.core.decisions import decisions

@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.cli.printable import instant, printable, short_key
+from fencepost.console.printable import instant, printable, short_key
 
 OBEYED = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
