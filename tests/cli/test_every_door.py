@@ -26,15 +26,14 @@ WAYS = {
     "settle": ("settle", "run-1", "book", "--happened", "--result", '{"id": "t-1"}', "--reference", "t-1"),
     "compensate": ("compensate", "run-1"),
     "forward": ("forward", "run-1", "book"),
-    "redecide": ("redecide", "run-1"),
     "terminate": ("terminate", "run-1"),
     "reopen": ("reopen", "run-1"),
     "migrate": ("migrate", "run-1", "--to", "2"),
     "bulk": ("bulk", "resume", "--state", "held"),
-    "bulks pause": ("bulks", "pause", "1"),
-    "bulks resume": ("bulks", "resume", "1"),
     "confirm": ("confirm", "1"),
     "decline": ("decline", "1"),
+    "token make": ("token", "make", "vic", "--role", "admin"),
+    "token revoke": ("token", "revoke", "1"),
     "contain": ("contain", "target", "bank"),
     "release": ("release", "target", "bank"),
     "queue pause": ("queue", "pause", "mail"),
@@ -44,15 +43,16 @@ WAYS = {
     "fire-schedule": ("fire-schedule", "yearly"),
     "remove-schedule": ("remove-schedule", "yearly"),
     "restored": ("restored",),
+    "redecide": ("redecide", "run-1"),
     "purge": ("purge", "--older-than", "90d", "--state", "succeeded"),
-    "token make": ("token", "make", "vic", "--role", "admin"),
-    "token revoke": ("token", "revoke", "1"),
+    "bulks pause": ("bulks", "pause", "1"),
+    "bulks resume": ("bulks", "resume", "1"),
 }
 MORE = {
     ("bulk", *verb): ("bulk", *verb, "--state", "held")
     for verb in (("reconcile",), ("retry", "book"), ("cancel",), ("compensate",), ("terminate",), ("reopen",))
 }
-BEYOND_AN_OPERATOR = ("approve", "migrate", "restored", "remove-schedule")
+BEYOND_AN_OPERATOR = ("approve", "migrate", "restored", "remove-schedule", "purge")
 
 
 def commands():
