@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from fencepost.cli.cancelled import layers
 
+from fencepost.console.cancelled import layers
 from fencepost.console.story import story
 from fencepost.core.containment import BREAKER, Containment, Kind, mark
 from fencepost.core.duration import HOUR
