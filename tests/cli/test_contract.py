@@ -27,7 +27,7 @@ def test_every_field_has_a_heading_in_order():
 
 
 def test_every_step_has_a_row_compensations_included(rows):
-    assert set(rows) == {"spell", "book", "book_by_hand", "take_back", "ring", "hand_over"}
+    assert set(rows) == {"spell", "book", "book_by_hand", "take_back", "ring", "hand_over", "weigh"}
     assert rows["take_back"].kind == "effect, compensates book, compensates book_by_hand"
     assert rows["spell"].workflows == ("greet 1", "greet 2", "wave 1", "wave 2")
 
@@ -113,7 +113,7 @@ def test_text_markdown_and_json_hold_the_same_rows(fencepost, rows):
 
 def test_check_of_an_app_without_a_blank_is_done(fencepost):
     ended = fencepost("contract", SHOP, "--check")
-    assert (ended.code, ended.out) == (0, "6 steps, no blank\n")
+    assert (ended.code, ended.out) == (0, "7 steps, no blank\n")
 
 
 def test_check_names_each_step_and_one_of_each_kind_of_blank(fencepost):
