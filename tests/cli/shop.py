@@ -133,6 +133,15 @@ async def break_down(run: Run, order: Order) -> str:
     raise ValueError("the shelf fell over")
 
 
+class Nobody:
+    """A model's place: the one step that asks a model here answers by itself."""
+
+    provenance = "a stand-in for a model"
+
+    def answer(self, question: object) -> str:
+        raise NotImplementedError
+
+
 asked: Counter[str] = Counter()
 
 
@@ -181,6 +190,7 @@ app = App(
         wave,
         wave_again,
     ],
+    model=Nobody(),
     callback_secret="a secret of at least thirty-two bytes, for tests",
     lease="15s",
 )

@@ -41,12 +41,16 @@ WAYS = {
     "fire-schedule": ("fire-schedule", "yearly"),
     "remove-schedule": ("remove-schedule", "yearly"),
     "restored": ("restored",),
+    "redecide": ("redecide", "run-1"),
+    "purge": ("purge", "--older-than", "90d", "--state", "succeeded"),
+    "bulks pause": ("bulks", "pause", "1"),
+    "bulks resume": ("bulks", "resume", "1"),
 }
 MORE = {
     ("bulk", *verb): ("bulk", *verb, "--state", "held")
     for verb in (("reconcile",), ("retry", "book"), ("cancel",), ("compensate",), ("terminate",), ("reopen",))
 }
-BEYOND_AN_OPERATOR = ("approve", "migrate", "restored", "remove-schedule")
+BEYOND_AN_OPERATOR = ("approve", "migrate", "restored", "remove-schedule", "purge")
 
 
 def commands():

@@ -38,9 +38,15 @@ async def keyed(call: Call, url: str) -> None:
     await call.http.post(url, json={})
 
 
+@effect(on_unknown="hold")
+async def by_default(call: Call, url: str) -> None:
+    await call.http.post(url, json={})
+
+
 @workflow()
 async def sends(run: Run, step: str, url: str) -> None:
-    await run.do({"by_call_http": by_call_http, "by_requests": by_requests, "keyed": keyed}[step](url))
+    steps = {"by_call_http": by_call_http, "by_requests": by_requests, "keyed": keyed, "by_default": by_default}
+    await run.do(steps[step](url))
 
 
 def dated(seconds: float) -> tuple[str, str, str]:
@@ -92,6 +98,15 @@ async def test_a_target_that_says_when_to_come_back_is_not_asked_before(db, step
     with scripted() as target:
         target.answers = [status("429 Slow", f"Retry-After: {header}"), status("201 Created")]
         assert least <= await waited(db, step, target, Clock()) <= most
+        assert len(target.requests) == 2
+
+
+@pytest.mark.parametrize("header", [30 * MINUTE // SECOND, 10 * 365 * 86400])
+@played
+async def test_a_pause_that_is_longer_than_the_budget_ends_in_the_attempt_that_it_was_for(db, header):
+    with scripted() as target:
+        target.answers = [status("429 Slow", f"Retry-After: {header}"), status("201 Created")]
+        assert await waited(db, "by_default", target, Clock()) >= 30 * MINUTE
         assert len(target.requests) == 2
 
 
