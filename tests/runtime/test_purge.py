@@ -19,6 +19,7 @@ from fencepost.runtime.workflow import workflow
 from fencepost.store.aes_gcm import AesGcm
 from tests.runtime.stage import QUICK, Clock, keyed, played, reaches, target, working
 from tests.store.inside import answer_of, rows_of
+from tests.store.tamper import tampering
 
 DAY = 24 * 3_600 * 1_000_000
 MONTH = Retention(dict.fromkeys(PURGEABLE, "30d"))
@@ -151,6 +152,57 @@ async def test_an_unknown_operation_keeps_its_run_also_when_a_person_has_ended_i
         await app.settle("ended", step="gets lost", happened=True, result='"b"', by="ann", reason="seen", override=True)
         assert (await app.purge(MONTH, **WHO)).total == 1
         assert owners(db) == {"held"}
+
+
+SEEN = """
+    INSERT INTO observation (run, step, item, attempt, kind, says, evidence, current, seen_at)
+    SELECT run, step, item, 1, '{}', {}, '{{}}', 1, first_settled_at + 1 FROM operation
+"""
+
+NEEDED = {
+    "evidence that contradicts itself": (
+        "UPDATE operation SET conflict = 1",
+        "UPDATE operation SET conflict = 0",
+    ),
+    "a compensation that did not succeed": (
+        "UPDATE operation SET compensates = 'another', state = 'failed', error = '{}'",
+        "UPDATE operation SET state = 'succeeded'",
+    ),
+    "a reply that contradicts how its attempt was settled": (
+        SEEN.format("reply", "'not applied'"),
+        SEEN.format("conflict settled", "NULL"),
+    ),
+    "a refused signal that is not audited": (
+        """
+        INSERT INTO signal (run, id, name, payload, fingerprint, sender, state, reason, sent_at, closed_at, audited)
+        SELECT no, 's', 'word', '1', 'f', 'bob', 'refused', 'the run has ended', ended_at, ended_at, 0 FROM run
+        """,
+        "UPDATE signal SET audited = 1",
+    ),
+}
+"""What keeps a run that has ended otherwise: how it comes to be there, and how it is settled."""
+
+
+@pytest.mark.parametrize("needed", NEEDED)
+@played
+async def test_what_is_not_settled_keeps_its_run_until_it_is(db, needed):
+    """Each is planted alone: of the conditions that a purge asks, none but its own sees it."""
+    clock = Clock()
+    async with working(db, *ALL, clock=clock) as app:
+        await (await app.start(simple, "a", id="r")).result(within="20s")
+    async with App(db, workflows=ALL) as app:  # without a worker, which would audit what is left
+        app.clock = clock
+        clock.offset = 400 * DAY
+        there, settled = NEEDED[needed]
+        with tampering(db) as inside:
+            assert inside.do(there) == 1
+        done = await app.purge(MONTH, **WHO)
+        assert (done.total, done.kept) == (0, 1)
+        assert owners(db) == {"r"}
+        with tampering(db) as inside:
+            assert inside.do(settled) == 1
+        done = await app.purge(MONTH, **WHO)
+        assert (done.total, done.kept) == (1, 0)
 
 
 @pytest.mark.parametrize("case", ["attached", "detached"])
