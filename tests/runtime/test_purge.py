@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
-from fencepost.core.errors import Misuse, RunInputMismatch, ValueRefused, VerbRefused
+from fencepost.cli.main import main
+from fencepost.core.errors import Misuse, RunInputMismatch, SecondPersonNeeded, ValueRefused, VerbRefused
+from fencepost.core.permissions import Permissions
 from fencepost.core.standin import PURGED, told_by
 from fencepost.core.states import RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect, read
 from fencepost.effects.promises import Stands
 from fencepost.runtime.app import App
+from fencepost.runtime.bulk import Selection
 from fencepost.runtime.checking import check, verify_audit
 from fencepost.runtime.retention import PURGEABLE, Retention
 from fencepost.runtime.run import Run
@@ -152,6 +155,42 @@ async def test_an_unknown_operation_keeps_its_run_also_when_a_person_has_ended_i
         await app.settle("ended", step="gets lost", happened=True, result='"b"', by="ann", reason="seen", override=True)
         assert (await app.purge(MONTH, **WHO)).total == 1
         assert owners(db) == {"held"}
+
+
+@played
+async def test_what_people_wanted_done_to_a_run_goes_with_it(db):
+    """A settled result is in the proposal that two persons settled it by; a job on many says why it was refused."""
+    policy = Permissions({"ann": "admin", "bob": "operator"}, two_persons=["settle"])
+    kept, at_once = Permissions({"ann": "admin", "bob": "operator"}), Retention({"succeeded": "0s"})
+    numbers = []
+    async with working(db, *ALL, permissions=policy) as app:
+        await app.start(lost, "a", id="r")
+        await reaches(app, "r", RunState.HELD)
+        for said in ("canary", "canary too"):
+            with pytest.raises(SecondPersonNeeded) as needed:
+                await app.settle("r", "gets lost", happened=True, result=f'"{said}"', by="ann", reason="seen")
+            numbers.append(int(needed.value.ids["proposal"]))
+        await app.confirm(numbers[0], by="bob", reason="seen too")
+        await reaches(app, "r", RunState.SUCCEEDED)
+        app.permissions = kept
+        (refused,) = await app.bulk("retry", Selection(state="succeeded"), by="ann", reason="x", step="gets lost")
+        assert refused.refused
+        rows = rows_of(db)
+        assert "canary too" in str(rows["proposal"])
+        assert refused.refused in str(rows["bulk_run"])
+        assert (await app.purge(at_once, **WHO)).total == 1
+        rows = rows_of(db)
+        assert "canary" not in str(rows)
+        assert refused.refused not in str(rows["bulk_run"])
+        with pytest.raises(VerbRefused, match="was purged, and what was proposed"):
+            await app.confirm(numbers[1], by="bob", reason="seen too")
+        assert [one.is_purged() for one in await app.proposals(every=True)] == [True, True]
+        assert check(app.store).found == []
+        assert verify_audit(app.store).broken is None
+        await app.decline(numbers[1], by="bob", reason="it is gone")
+    for verb in (["proposals", "--all"], ["bulks", "show", "1"]):
+        for form in ((), ("--json",)):
+            assert main([*verb, "--db", db, *form]) == 0
 
 
 SEEN = """
