@@ -14,6 +14,7 @@ from fencepost.cli.exits import Exit
 from fencepost.cli.many import Pace, pause_of, work_on
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
 from fencepost.cli.printable import instant, printable
+from fencepost.core.standin import missing
 
 if TYPE_CHECKING:
     from fencepost.core.bulk import Bulk, BulkRun
@@ -124,7 +125,7 @@ def _said(job: Bulk) -> str:
 def _what(one: BulkRun) -> str:
     if one.outcome is None:
         return "left"
-    return one.outcome.value if one.says is None else f"refused: {printable(one.says, limit=None)}"
+    return one.outcome.value if one.says is None else f"refused: {missing(one.says) or printable(one.says, limit=None)}"
 
 
 def _document(job: Bulk) -> dict[str, Any]:

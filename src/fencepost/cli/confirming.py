@@ -15,6 +15,7 @@ from fencepost.cli import terminal
 from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
 from fencepost.cli.printable import compact, instant, printable
+from fencepost.core.standin import missing
 
 if TYPE_CHECKING:
     from fencepost.core.proposals import Proposal
@@ -48,8 +49,8 @@ def proposals(
         ("proposal", "run", "verb", "with", "by", "until", "state", "why"),
         [
             (
-                one.no, one.run_id, one.verb, compact(json.loads(one.arguments)), one.proposed_by,
-                instant(one.expires_at), one.stands_at(now), one.reason,
+                one.no, one.run_id, one.verb, missing(one.arguments) or compact(json.loads(one.arguments)),
+                one.proposed_by, instant(one.expires_at), one.stands_at(now), one.reason,
             )
             for one in found
         ],

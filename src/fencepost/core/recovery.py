@@ -248,6 +248,10 @@ def key_holds(operation: Operation, contract: Contract, moment: Moment) -> bool:
     return before is None or moment.now < before
 
 
+BY_ONE_CLOCK = "assumed: the ledger's clock was not set forward since the last request: a person has no second one"
+"""What a person's "did not happen" rests on beside the span. A machine's look-up is held to two clocks."""
+
+
 def absence_is_proof(operation: Operation, contract: Contract, began: Moment) -> bool:
     """Whether an `Absent` from a look-up that began at `began` proves every attempt not applied (`protocol` C2).
 
