@@ -50,7 +50,7 @@ async def fenced_shot(call: Call, name: str) -> str:
 
 
 @workflow()
-async def shots(run: Run, fenced: bool) -> str:  # noqa: FBT001  # a workflow's argument
+async def shots(run: Run, fenced: bool) -> str:
     return await run.do((fenced_shot if fenced else shot)("a"))
 
 
