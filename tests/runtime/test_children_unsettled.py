@@ -107,3 +107,29 @@ async def test_why_a_child_was_not_compensated_is_told_in_its_parents_report(db)
         became = next(told for told in (await report(app)).values() if told[0] != "compensated")
         assert became == ("not permitted", "of_finance may be compensated by finance, not by workflow")
     assert target.objects == ["before", "paid", "undo before"]
+
+
+@played
+async def test_beside_a_child_that_stays_unknown_nothing_is_undone_and_trying_again_undoes_it_all(db):
+    target.plan("in", "lose")
+    async with working(db, *CODE) as app:
+        await app.start(above, "unsure", id="r")
+        await until(lambda: is_there(app, "unsure", RunState.HELD), "the child to be held")
+        await app.terminate("unsure", by="ann", reason="enough")
+        await reaches(app, "r", RunState.SUCCEEDED)
+        await app.compensate("r", by="ann", reason="wrong")
+        await reaches(app, "unsure", RunState.HELD)
+        await app.terminate("unsure", by="ann", reason="enough again")
+        await reaches(app, "r", RunState.COMPENSATION_FAILED)
+        assert await report(app) == {
+            "apart": ("not settled", "unsure: once is unknown"),
+            "/unsure": ("failed", "run unsure is terminated"),
+            "keyed": ("not settled", "unsure: once is unknown"),
+        }
+        assert not [name for name in target.requests if name.startswith("undo")]
+        await app.compensate("r", by="ann", reason="once more")
+        await reaches(app, "unsure", RunState.HELD)
+        await app.settle("unsure", step="once", happened=True, result='"made in"', by="ann", reason="I looked")
+        await reaches(app, "r", RunState.COMPENSATED)
+        assert not (await app.check()).found
+    assert target.objects == ["before", "in", "after", "undo in", "undo after", "undo before"]
