@@ -4,6 +4,7 @@ import pytest
 
 from fencepost.core.contract import Retry
 from fencepost.core.duration import MILLISECOND, MINUTE
+from fencepost.core.errors import StepFailed
 from fencepost.core.recovery import HoldReason
 from fencepost.core.states import OperationState, Outcome, RunState
 from fencepost.effects.call import Call, SyncCall
@@ -39,7 +40,7 @@ async def paying(run: Run, attempts: int, kind: int) -> str:
     effects = {1: ONE, 2: TWO, 3: THREE, 4: FOUR, 5: FIVE}[attempts]
     try:
         return await run.do(effects[kind]("once"))
-    except Exception:  # the loop that everybody writes
+    except StepFailed:  # the loop that everybody writes
         return await run.do(effects[kind]("once"), item="again")
 
 
