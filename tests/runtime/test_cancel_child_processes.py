@@ -4,7 +4,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.declare import compute, effect
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
+from tests import polling
 from tests.runtime.stage import QUICK, played, reaches, until, working
 
 GRACE = 0.2
@@ -144,8 +144,7 @@ def tidy_up_on_a_thread(call: SyncCall) -> str:
     with subprocess.Popen([sys.executable, "-c", "print('up')"]) as process, call.child(process):
         process.wait()
         began.append(process.pid)
-        while not call.cancelled:
-            time.sleep(0.005)
+        polling.until(lambda: call.cancelled, "the cancel")
         return "tidy"
 
 
