@@ -199,8 +199,8 @@ def settle(
         else:
             _require_proof(app, history, operation, now, override=override)
             moves = entry.prove_absent(evidence, now)
-        if history.run.state is RunState.HELD:
-            moves.append(go_on(history.run, now))
+        if history.run.ended_at is None:  # whoever is at work on it has not heard of this, and is to begin nothing more
+            moves += [*disown(history, now), *at_once(history.run, now)]
         return Deed(moves, [seen])
 
     asked = {"happened": happened, "result": result, "reference": reference, "override": override}
