@@ -128,4 +128,5 @@ def test_a_worker_that_is_killed_before_it_heard_leaves_the_request_to_its_heir(
     reaches(app, RunState.CANCELLED)
     found = layers(app)
     assert (len(found.accepted), found.operations[0].told) == (1, ())
-    assert (len(made(world)), asked(world)) == (1, 1)
+    # The heir asks the target to stop beside its look-up, which may know sooner that there is nothing left to stop.
+    assert (len(made(world)), asked(world) <= 1) == (1, True)
