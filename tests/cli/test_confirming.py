@@ -74,7 +74,7 @@ def test_a_viewer_is_refused_with_the_role_that_is_missing(fencepost, db, held, 
         refused = fencepost(verb, held, "--db", db, *WHY)
         assert (refused.code, f"'vic' lacks the role operator for {verb}" in refused.err) == (1, True)
     many = fencepost("bulk", "cancel", "--state", "held", "--db", db, *WHY)
-    assert (many.code, "lacks the role" in many.out) == (1, True)
+    assert (many.code, "lacks the role" in many.err) == (1, True)
     assert fencepost("signal", held, "word", "1", "--db", db).code == 1
     assert {row[2] for row in told(fencepost, db)} == {"refused"}
     assert fencepost("runs", "--db", db).code == 0

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from fencepost.cli.target import app_for
+from fencepost.core.recovery import BY_ONE_CLOCK
 from fencepost.core.states import RunState
 from fencepost.demo import example
 from fencepost.demo.sides import environment, run_id
@@ -103,6 +104,7 @@ def settled_by_the_statement(fencepost, world, run):
         says = ["--happened", "--result", json.dumps({"id": payment})]
     ended = fencepost("settle", run, "pay", *says, "--reason", "the bank's statement", "--by", "ada", "--app", APP)
     assert ended.code == 0, ended.err
+    assert (BY_ONE_CLOCK in ended.err) == (payment is None)
 
 
 def instant_now():

@@ -168,3 +168,9 @@ def test_a_bulk_from_code_stops_between_two_runs_when_it_is_cancelled(many):
     assert 1 <= before < 5
     assert before + rest == 5
     assert [row.outcome for row in told] == ["done"] * 5
+
+
+def test_a_version_belongs_to_migrate_and_to_no_other_verb(fencepost, db):
+    for words in (("migrate",), ("resume", "--to", "2")):
+        ended = fencepost("bulk", *words, "--state", "held", "--db", db, "--reason", "new code")
+        assert (ended.code, "version" in ended.err) == (2, True)

@@ -72,3 +72,33 @@ def test_to_a_strict_app_it_is_a_blank_of_the_table_too(tmp_path):
 def test_a_layer_that_never_sends_cannot_be_meant():
     with pytest.raises(DeclarationError, match="sends 0 times"):
         Layer("broker", sends=0, off="its acks")
+
+
+class Changed:
+    """A client of a later version, whose settings are not where one looks."""
+
+
+Changed.__module__, Changed.__qualname__, Changed.__name__ = "openai._base_client", "BaseClient", "BaseClient"
+
+
+@effect(on_unknown="hold", attempt_timeout="5s", clients=[Changed()])
+def ask(call: SyncCall, order: str) -> None:
+    """Sends nothing here."""
+
+
+@workflow()
+async def inquire(run: Run, order: str) -> None:
+    await run.do(ask(order))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_client_that_cannot_be_read_is_warned_of_and_not_refused(tmp_path, caplog, strict):
+    app = App(f"sqlite:///{tmp_path / 'ledger.db'}", workflows=[inquire], strict=strict)
+    with caplog.at_level(logging.WARNING):
+        app.sync.start(inquire, "1", id="order:1")
+    unread = "ask: 5 attempts × no end of (openai.BaseClient, cannot be read)"
+    assert f"a second layer may retry: {unread}" in caplog.text
+    assert [row.blanks for row in recovery_table(app)] == [()]
+    app.sync.close()
+    found = [check for check in checks(app, has_code=True) if check.name == "retries"]
+    assert [(check.verdict, check.says.startswith(unread)) for check in found] == [("warning", True)]

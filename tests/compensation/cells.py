@@ -13,14 +13,15 @@ EFFECT_HAPPENED = "effect: unknown, then found"
 EFFECT_ABSENT = "effect: unknown, then absent"
 EFFECT_DARK = "effect: unknown, cannot be settled"
 UNDO_REFUSED = "undo: refused for good"
+UNDO_BUSY = "undo: busy until its budget ends"
 UNDO_FORBIDDEN = "undo: its policy refuses"
 UNDO_HAPPENED = "undo: unknown, then found"
 UNDO_ABSENT = "undo: unknown, then absent"
 UNDO_DARK = "undo: unknown, cannot be settled"
 
 TROUBLES = (
-    EFFECT_REFUSED, EFFECT_HAPPENED, EFFECT_ABSENT, EFFECT_DARK, UNDO_REFUSED, UNDO_FORBIDDEN, UNDO_HAPPENED,
-    UNDO_ABSENT, UNDO_DARK,
+    EFFECT_REFUSED, EFFECT_HAPPENED, EFFECT_ABSENT, EFFECT_DARK, UNDO_REFUSED, UNDO_BUSY, UNDO_FORBIDDEN,
+    UNDO_HAPPENED, UNDO_ABSENT, UNDO_DARK,
 )  # fmt: skip
 
 STARTERS = ("workflow", "declared", "person")
@@ -130,7 +131,7 @@ def _to_undo(cell: Cell, came: Came) -> set[str]:
     made = set(came.made)
     if cell.trouble == EFFECT_DARK:
         return set()  # while it is unknown nothing is undone, itself included
-    if cell.trouble in (UNDO_REFUSED, UNDO_FORBIDDEN):
+    if cell.trouble in (UNDO_REFUSED, UNDO_BUSY, UNDO_FORBIDDEN):
         return made - {cell.place} - cell.shape.below(cell.place)
     if cell.trouble == UNDO_DARK:
         return set(came.asked)  # nothing begins behind it: see the order

@@ -37,6 +37,7 @@ class World:
         self.requests: list[str] = []
         self.first: dict[str, str] = {}
         self.dark: set[str] = set()
+        self.busy: set[str] = set()
         self.forbidden: set[str] = set()
 
     def take(self, name: str) -> str:
@@ -72,6 +73,9 @@ async def find_undone(
 
 @effect(reconcile=find_undone, attempt_timeout="800ms", settle="10ms", retry=TWICE)
 async def unmake(call: Call, name: str, result: str | None, reference: str | None) -> str:
+    if name in world.busy:
+        with call.sending():
+            raise ConnectionRefusedError("nobody listens, as often as one comes")
     return world.take(UNDO + name)
 
 
@@ -139,6 +143,8 @@ def prepare(played: list[Cell]) -> None:
                 world.first[UNDO + name] = LOST
             case cells.UNDO_ABSENT:
                 world.first[UNDO + name] = DROPPED
+            case cells.UNDO_BUSY:
+                world.busy.add(name)
             case cells.UNDO_FORBIDDEN:
                 world.forbidden.add(name)
         world.dark |= {name} if cell.trouble == cells.EFFECT_DARK else set()

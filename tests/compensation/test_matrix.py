@@ -17,7 +17,7 @@ def test_every_square_of_order_failure_and_unknown_is_right_at_the_world(url, di
     told[dialect] = [*lines(came)]
     assert failures(came) == []
     assert contradictions == []
-    assert len(came) == 239
+    assert len(came) == 269
 
 
 def test_control_without_holding_back_what_a_failed_one_rests_on_the_squares_are_wrong(url, monkeypatch):

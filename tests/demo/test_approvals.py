@@ -32,6 +32,12 @@ def test_a_smaller_demo_ends_right_and_leaves_no_process(tmp_path):
         assert kind.partition("'")[0] in told.stdout
     assert "each with its audit row, the chain intact" in " ".join(told.stdout.split())
     assert not mentioning(folder)
+    checked = subprocess.run(
+        [*COMMAND[:-1], "check", "--db", f"sqlite:///{folder}/fencepost.db"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert checked.stdout.startswith(f"0 contradictions in {RUNS} runs")
 
 
 # -- the plan ---------------------------------------------------------------------------------------------------------

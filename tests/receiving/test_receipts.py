@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.core.errors import DeclarationError, VerbRefused
+from fencepost.core.errors import DeclarationError, Misuse, VerbRefused
 from fencepost.core.states import ReceiptState
 from fencepost.core.transitions import RECEIPT, ReceiptEvent
 from fencepost.receiving import Answer, NotDone, Receipts, Request, Terms
@@ -172,13 +172,26 @@ def test_an_answer_comes_back_as_it_was_kept(receipts):
 # -- people -----------------------------------------------------------------------------------------------------------
 
 
+def notes(receipts):
+    """What is kept of those who have settled something, as anybody reads it who can read the table."""
+    table = "fencepost_receipt" if receipts.dialect == "sqlite" else f"{receipts._schema}.receipt"
+    asked = queries.Query("notes", "What is kept.", f"SELECT note FROM {table}", ())  # noqa: S608 - the table's name
+    with receipts._lent() as caller:
+        return [json.loads(note) for (note,) in caller.run(asked, {}).rows]
+
+
 @pytest.mark.parametrize("answer", [MADE, None])
 def test_a_person_settles_what_is_unknown_and_says_why(receipts, answer):
     put_in(receipts, ReceiptState.UNKNOWN)
     assert [one[:2] for one in receipts.unsettled()] == [KEY]
 
+    for blank in ({"by": "ann", "reason": " "}, {"by": "", "reason": "she looked"}):
+        with pytest.raises(Misuse, match="who does it and why"):
+            receipts.settle(*KEY, answer, **blank)
+    assert [one[:2] for one in receipts.unsettled()] == [KEY]
     receipts.settle(*KEY, answer, by="ann", reason="she looked")
     assert receipts.unsettled() == []
+    assert notes(receipts) == [{"by": "ann", "reason": "she looked"}]
     found = receipts.find(KEY)
     assert found.answer == answer
     assert receipts.begin(KEY, REQUEST, TERMS, "other") is (answer is None)

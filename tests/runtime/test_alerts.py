@@ -52,6 +52,13 @@ async def breaks(run: Run) -> str:
     raise ValueError("and then it failed")
 
 
+@workflow(name="breaks later")
+async def breaks_later(run: Run) -> str:
+    await run.do(once("a"))
+    await run.do(once("b"), item="b")
+    raise ValueError("and then it failed")
+
+
 @workflow(name="other")
 async def other(run: Run) -> None:
     """What another deployment carries."""
@@ -209,6 +216,18 @@ async def test_an_alert_fires_and_names_what_it_is_about(db, name):
     play, says = STAGES[name]
     await play(db, clock)
     await fires(name, db, clock, says)
+
+
+@played
+async def test_a_run_that_was_compensated_in_part_calls_somebody_too(db):
+    target.plan("undo a", "refuse")
+    clock = Clock()
+    async with working(db, breaks_later, clock=clock) as app:
+        await app.start(breaks_later, id="half")
+        await reaches(app, "half", RunState.FAILED)
+        await app.compensate("half", by="ann", reason="it should not stand")
+        await reaches(app, "half", RunState.PARTLY_COMPENSATED)
+    await fires("compensation failed", db, clock, "half")
 
 
 @played

@@ -50,6 +50,7 @@ LEFT_OUT = {
     "test_a_compensation_waits_for_what_another_branch_has_in_flight": "the same",
     "test_what_another_branch_would_begin_waits_until_the_run_has_gone_back": "the same",
     "test_a_sleep_wins_a_race_against_an_effect_that_is_in_flight": "the same",
+    "test_what_is_waited_for_is_a_row_while_a_branch_beside_it_is_in_flight": "the same",
     "test_a_run_does_not_end_before_its_races_loser_is_known": "the same",
     "test_the_cancel_of_one_branch_reaches_every_branch": "its workflow notes in a list what it sees, in each life",
     "test_a_gather_settles_every_branch_before_it_raises_the_first_error": "the same",

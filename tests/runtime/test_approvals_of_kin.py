@@ -2,9 +2,11 @@
 
 import pytest
 
-from fencepost.core.approval import Approval, Refusal
+from fencepost.core.approval import Approval, Refusal, Right
 from fencepost.core.errors import ApprovalRefused, VerbRefused
 from fencepost.core.states import RunState, SignalState
+from fencepost.effects.call import Call
+from fencepost.effects.declare import read
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import once, played, reaches, target, until, working
@@ -149,3 +151,37 @@ async def test_a_child_cannot_use_its_parents_approval(db: str) -> None:
         await app.approve("run", "ok", by="ann")
         assert await handle.result(within="20s") == Refusal.NOT_OF_THIS_RUN
     assert target.requests == []
+
+
+@read()
+async def may(call: Call, right: Right) -> bool:
+    asked.append((right.run, right.role, right.who))
+    return right.who != "bob"
+
+
+@workflow()
+async def child_with_rights(run: Run) -> str:
+    call = once("rent")
+    return await run.do(call, approval=await run.wait("ok", Approval, allows=call, authorise=may))
+
+
+@workflow()
+async def parent_for_somebody(run: Run) -> str:
+    return await run.child(child_with_rights, id="child")
+
+
+asked: list[tuple[str, str, str]] = []
+
+
+@pytest.mark.parametrize("principal", ["bob", "eva"])
+@played
+async def test_a_child_acts_for_whom_its_parent_acts_and_their_right_is_asked_for(db, principal):
+    asked.clear()
+    async with working(db, parent_for_somebody, child_with_rights) as app:
+        await app.start(parent_for_somebody, id="r", on_behalf_of=principal)
+        await until(lambda: begun(app, "child"), "the child to begin")
+        await reaches(app, "child", RunState.WAITING)
+        await app.approve("child", "ok", by="ann")
+        await reaches(app, "r", RunState.FAILED if principal == "bob" else RunState.SUCCEEDED)
+    assert asked == [("child", "approver", "ann"), ("child", "principal", principal)]
+    assert target.requests == ([] if principal == "bob" else ["rent"])

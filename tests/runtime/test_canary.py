@@ -29,6 +29,7 @@ from fencepost.runtime.run import Run
 from fencepost.runtime.schedule import Schedule
 from fencepost.runtime.workflow import workflow
 from fencepost.store.aes_gcm import AesGcm
+from fencepost.testing import dump_history
 from tests.effects.peer import peer, read_request
 from tests.runtime.stage import QUICK, keyed, played, reaches, until
 from tests.store.inside import rows_of
@@ -42,6 +43,12 @@ STORED = (
 
 NEVER = ("header", "token")
 """Those whose words no ledger holds: what a request's headers say, and a secret that is revealed."""
+
+NOTES = (
+    "error", "progress", "reason", "cancel", "badoutput", "replybody", "statement", "heartbeat", "hook",
+    "contained", "paused", "proposed", "bulk",
+)  # fmt: skip
+"""Those whose words an app redacts: what was said of a run. The others are values, which a workflow must get back."""
 
 
 def word(door: str) -> str:
@@ -233,11 +240,13 @@ async def with_jobs(app: App) -> None:
 
 
 def left(db: str, capsys: pytest.CaptureFixture[str], logs: str) -> str:
-    """Everything that anybody can read of a ledger: its tables, the bytes of its files, logs, and what the CLI says."""
+    """All that anybody can read of a ledger: its tables, the bytes of its files, logs, dumps, and what the CLI says."""
     found = [str(rows_of(db)), logs]
     if db.startswith("sqlite"):
         folder = Path(db.removeprefix("sqlite:///")).parent
         found += [file.read_bytes().decode("latin-1") for file in folder.iterdir()]
+    with App(db, workflows=[]).sync as app:
+        found += [dump_history(app.show(run)) for run in RUNS]
     capsys.readouterr()
     for run in RUNS:
         for form in ((), ("--json",)):
@@ -308,5 +317,5 @@ def test_what_an_app_redacts_is_in_no_note_that_is_written(db, capsys, caplog):
     caplog.set_level(logging.DEBUG)
     played(live)(db=db, redact=lambda text: text.replace("canary", "****"))
     found = hits(left(db, capsys, caplog.text))
-    notes = ("error", "progress", "reason", "cancel", "badoutput", "replybody")
-    assert {door: found[door] for door in notes} == dict.fromkeys(notes, 0)
+    assert {door: found[door] for door in NOTES} == dict.fromkeys(NOTES, 0)
+    assert {door for door in STORED if door not in NOTES and not found[door]} == set()

@@ -5,6 +5,9 @@ import threading
 from contextlib import suppress
 
 import pytest
+from fencepost.cli.cancelled import layers as screen_of
+from fencepost.cli.printable import instant
+from fencepost.cli.story import story
 
 from fencepost.core.cancellation import Body
 from fencepost.core.errors import CancelAccepted, RunCancelled, VerbRefused
@@ -128,6 +131,7 @@ async def test_in_flight_the_body_is_flagged_the_target_asked_and_the_reply_deci
         await cancelled(app)
         await until(lambda: asked_to_cancel, "the target to be asked")
         during = await layers(app)
+        assert (await handle.state()) is RunState.CANCELLING
         assert [one.how for one in during.operations[0].told] == ["flagged"]
         assert (during.operations[0].body, during.operations[0].state) == (Body.RUNNING, OperationState.DISPATCHED)
         assert [one.position for one in during.unsettled] == ["job[a]"]
@@ -138,9 +142,12 @@ async def test_in_flight_the_body_is_flagged_the_target_asked_and_the_reply_deci
         assert "compensate" in applicable.verbs_for(await app.show("r"))
     (one,) = found.operations
     assert (one.state, one.body, one.reference) == (OperationState.SUCCEEDED, Body.ENDED, "made a")
-    assert one.body_ended_at >= one.told[0].at >= found.accepted[0].at >= found.asked_at
-    assert '"answer":{"status":"cancelled"}' in one.provider[0].answer
-    assert one.dispatched_at is not None
+    (asked,) = one.provider
+    assert '"answer":{"status":"cancelled"}' in asked.answer
+    in_order = [one.dispatched_at, found.asked_at, found.accepted[0].at, one.told[0].at, one.body_ended_at]
+    assert in_order == sorted(in_order)
+    assert found.accepted[0].at <= asked.sent_at <= asked.answered_at
+    assert one.looked_up_at is None, "the reply told what became of it"
     assert [(one.position, one.reference) for one in found.stands] == [("job[a]", "made a")]
     assert (target.requests, target.objects, asked_to_cancel) == (["a"], ["a"], [("a", None)])
 
@@ -170,6 +177,39 @@ async def test_a_lost_reply_is_read_back_whatever_the_target_says_of_the_cancel(
     assert one.state is (OperationState.SUCCEEDED if objects else OperationState.CANCELLED)
     assert one.looked_up == ("found" if objects else "absent")
     assert (target.requests, target.objects, len(asked_to_cancel)) == (["a"], objects, 1)
+
+
+@workflow()
+async def two_shots(run: Run) -> list[str]:
+    return await run.gather(run.do(keyed("made")), run.do(shot("lost")))
+
+
+@played
+async def test_a_cancelled_run_shows_what_stands_and_what_is_not_known_each_with_its_times(db):
+    target.plan("lost", "lose")
+    async with working(db, two_shots) as app:
+        await app.start(two_shots, id="r")
+        await reaches(app, "r", RunState.HELD)
+        await cancelled(app)
+        await until(lambda: asked_to_cancel, "the target to be asked")
+        await reaches(app, "r", RunState.HELD)
+
+        async def answered():
+            return all(one.answered_at for each in (await layers(app)).operations for one in each.provider)
+
+        await until(answered, "the answer to be written down")
+        history, found = await app.show("r"), await layers(app)
+        screen = "\n".join(screen_of(story(history, app.store.leases(), [])["cancellation"]))
+        assert history.run.state is RunState.HELD
+    made, lost = found.operations
+    assert ([one.position for one in found.stands], [one.position for one in found.unsettled]) == (["keyed"], ["shot"])
+    assert "  requested   " + instant(found.asked_at) + "  by ann: stop" in screen
+    assert "  accepted    " + instant(found.accepted[0].at) + "  by pid " in screen
+    assert f"dispatched  {instant(made.dispatched_at)[11:23]}" in screen
+    assert f"dispatched  {instant(lost.dispatched_at)[11:23]}" in screen
+    assert f"target      {instant(lost.provider[0].answered_at)[11:23]}  asked to cancel, and answered" in screen
+    assert "  not known   shot\n  stands      keyed (no reference)" in screen
+    assert target.objects == ["made", "lost"]
 
 
 @played

@@ -19,6 +19,8 @@ from tests.polling import until
 from tests.runtime.cancel_child import app_at, order
 
 HELD = Fault(do="wait", when="after", hold=True, name="create", path="/tasks")
+UNSEEN = Fault(do="wait", when="before", hold=True, name="look-up", method="GET", path="/tasks")
+"""The heir's look-up, until it has asked the target to stop: it does both at once, and who knows first asks no more."""
 
 
 @pytest.fixture
@@ -96,9 +98,12 @@ def test_the_layers_of_a_lost_worker_stay_and_its_heir_goes_on_from_them(app, wo
     (one,) = before.operations
     assert (len(before.accepted), [seen.how for seen in one.told], len(one.provider)) == (1, ["flagged"], 1)
     assert one.state is OperationState.DISPATCHED
-    world.configure("tasks", faults=[])
+    world.configure("tasks", faults=[UNSEEN])
     world.release("create")
     worker()
+    world.until_waiting("look-up")
+    until(lambda: asked(world) == asks, "the target to be asked")
+    world.release("look-up")
     reaches(app, RunState.CANCELLED)
     until(lambda: all(one.answered_at for one in layers(app).operations[0].provider[-1:]), "the heir's answer")
     after = layers(app)
@@ -122,9 +127,12 @@ def test_a_worker_that_is_killed_before_it_heard_leaves_the_request_to_its_heir(
     first.wait(30)
     cancel(app)
     assert layers(app).accepted == ()
-    world.configure("tasks", faults=[])
+    world.configure("tasks", faults=[UNSEEN])
     world.release("create")
     worker()
+    world.until_waiting("look-up")
+    until(lambda: asked(world) == 1, "the target to be asked")
+    world.release("look-up")
     reaches(app, RunState.CANCELLED)
     found = layers(app)
     assert (len(found.accepted), found.operations[0].told) == (1, ())

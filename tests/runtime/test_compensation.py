@@ -1,12 +1,14 @@
 """Making effects acceptable again: the last first, what fails stays visible, a person may start it and try again."""
 
 import asyncio
+import json
+import time
 
 import pytest
 
 from fencepost.core.contract import Retry
 from fencepost.core.errors import CompensationIncomplete, DeclarationError, RunFailed, VerbRefused
-from fencepost.core.states import OperationState, RunState
+from fencepost.core.states import OperationState, Outcome, RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.promises import KeyHeader
@@ -94,6 +96,25 @@ async def test_a_person_who_compensates_again_tries_only_what_failed(db):
         await verb(app, verbs.compensate, "r")
         await reaches(app, "r", RunState.COMPENSATED, RunState.PARTLY_COMPENSATED)
         await reaches(app, "r", RunState.COMPENSATED)
+    assert target.requests == ["a", "b", "c", "undo c", "undo a", "undo b"]
+
+
+@played
+async def test_a_compensation_has_a_budget_of_its_own_and_a_person_who_tries_again_gives_it_a_new_one(db):
+    target.plan("undo b", *["busy"] * (QUICK.attempts + 1))
+    async with working(db, three) as app:
+        handle = await app.start(three, id="r")
+        with pytest.raises(CompensationIncomplete, match="2 of 3"):
+            await handle.result()
+        assert await handle.state() is RunState.PARTLY_COMPENSATED
+        spent = await operation(app, "r", "compensate once", "b")
+        assert (spent.state, len(spent.attempts)) == (OperationState.FAILED, QUICK.attempts)
+        assert target.requests == ["a", "b", "c", "undo c", "undo a"]
+        await verb(app, verbs.compensate, "r")
+        await reaches(app, "r", RunState.COMPENSATED)
+        again = await operation(app, "r", "compensate once", "b")
+        assert (again.state, len(again.attempts)) == (OperationState.SUCCEEDED, QUICK.attempts + 2)
+        assert again.key == spent.key
     assert target.requests == ["a", "b", "c", "undo c", "undo a", "undo b"]
 
 
@@ -340,7 +361,42 @@ async def test_what_another_branch_would_begin_waits_until_the_run_has_gone_back
         await reaches(app, "r", RunState.COMPENSATING)
         gate.opened.set()
         assert await handle.result(within="10s") == "done"
-        reported = [step for step in (await app.show("r")).steps if step.kind == "compensate"]
+        history = await app.show("r")
+        assert history.run.state is RunState.COMPENSATED
+        (reported,) = [json.loads(step.result) for step in history.steps if step.kind == "compensate"]
+        told = [(one["effect"], one["outcome"]) for one in reported["effects"]]
+        assert told == [("keyed", "compensated"), ("once", "compensated")], "what begins afterwards was not asked for"
+        assert not (await app.check()).found
         assert "slow" in target.objects
     assert target.requests == ["slow", "quick", "undo slow", "undo quick", "next"]
-    assert reported
+
+
+@played
+async def test_f3_nothing_is_undone_while_an_old_request_of_the_effect_may_still_land(db):
+    at: dict[str, list[float]] = {"sent": [], "undone": []}
+
+    @effect(on_unknown="hold", retry=QUICK, name="unmake late")
+    async def unmake(call: Call, result: str | None, reference: str | None) -> str:
+        at["undone"].append(time.monotonic())
+        return "unmade"
+
+    @effect(send_key=KeyHeader("K", window="15m"), name="lingering", attempt_timeout="100ms", settle="900ms",
+            retry=QUICK, compensate=unmake)  # fmt: skip
+    async def lingering(call: Call) -> str:
+        at["sent"].append(time.monotonic())
+        return await target.take(call, "lingering", honours_keys=True)
+
+    @workflow(name="hasty")
+    async def hasty(run: Run) -> str:
+        await run.do(lingering())
+        await run.compensate(reason="wrong")
+        return "done"
+
+    target.plan("lingering", "drop")  # and nobody knows when it will arrive; the second one is answered
+    async with working(db, hasty) as app:
+        handle = await app.start(hasty, id="r")
+        assert await handle.result(within="20s") == "done"
+        first, second = (await operation(app, "r", "lingering")).attempts
+        assert (first.outcome, second.outcome) == (Outcome.UNRESOLVED, Outcome.APPLIED)
+    assert at["sent"][1] - at["sent"][0] < 0.9, "or there was nothing to wait for"
+    assert at["undone"][0] - at["sent"][0] >= 0.95

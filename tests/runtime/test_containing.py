@@ -12,7 +12,7 @@ from fencepost.core.states import RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.outside import Target
-from fencepost.effects.promises import KeyHeader, Stands
+from fencepost.effects.promises import Fenced, KeyHeader, Stands
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
@@ -48,7 +48,7 @@ async def writes_and_pays(run: Run, name: str) -> str:
 
 
 def app_of(db, **options):
-    return App(db, workflows=[pays, writes_and_pays, looks, reminds], **({"targets": BANK} | options))
+    return App(db, workflows=[pays, writes_and_pays, looks, reminds, books], **({"targets": BANK} | options))
 
 
 @effect(
@@ -61,6 +61,33 @@ async def look_first(call: Call, name: str) -> str:
 @workflow()
 async def looks(run: Run, name: str) -> str:
     return await run.do(look_first(name))
+
+
+class Accounts:
+    """A fence that is told tokens, and whom for; what is booked there is counted at the target."""
+
+    name, weakness = "accounts", None
+
+    def __init__(self):
+        self.told = []
+
+    async def raise_to(self, resource, token):
+        self.told.append(resource)
+
+
+accounts = Accounts()
+
+
+@effect(reconcile=find, fence=Fenced(accounts, resource=lambda name: f"account:{name}"), retry=QUICK, settle="1ms",
+        compensate=Stands("meant to stay"))  # fmt: skip
+async def book(call: Call, name: str) -> str:
+    call.token(f"account:{name}")
+    return await target.take(call, name)
+
+
+@workflow()
+async def books(run: Run, name: str) -> str:
+    return await run.do(book(name))
 
 
 @asynccontextmanager
@@ -81,16 +108,36 @@ async def waits_behind(app, run_id):
     return (await app.show(run_id)).run
 
 
+async def paid(app):
+    return await app.start(pays, "one", id="r", on_behalf_of="acme/ann")
+
+
+async def paid_in_line(app):
+    """As what is enqueued for a resource, whose order it keeps."""
+    return await app.begin(pays, ("one",), {}, id="r", on_behalf_of=None, resource="account:one")
+
+
+async def booked(app):
+    return await app.start(books, "one", id="r")
+
+
 @played
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [("target", "bank"), ("workflow", "pays"), ("tenant", "acme"), ("tenant", "acme/ann")],
+    ("kind", "name", "begin"),
+    [
+        ("target", "bank", paid),
+        ("workflow", "pays", paid),
+        ("tenant", "acme", paid),
+        ("tenant", "acme/ann", paid),
+        ("resource", "account:one", paid_in_line),
+        ("resource", "account:one", booked),
+    ],
 )
-async def test_nothing_is_sent_toward_it_and_the_run_goes_on_by_itself_when_it_is_released(db, kind, name):
+async def test_nothing_is_sent_toward_it_and_the_run_goes_on_by_itself_when_it_is_released(db, kind, name, begin):
     async with working(db) as app:
         contained = await app.contain(kind, name, by="ann", reason="it books twice")
         assert contained.text == f"{kind} {name} by ann because it books twice"
-        handle = await app.start(pays, "one", id="r", on_behalf_of="acme/ann")
+        handle = await begin(app)
         run = await waits_behind(app, "r")
         assert (run.wake_at, target.requests) == (None, [])
         await app.release(kind, name, by="bob", reason="mended")
@@ -105,7 +152,13 @@ async def test_nothing_is_sent_toward_it_and_the_run_goes_on_by_itself_when_it_i
 @pytest.mark.parametrize("behalf", [None, "acme2/ann", "other"])
 async def test_what_does_not_go_toward_it_is_sent(db, behalf):
     async with working(db) as app:
-        for kind, name in [("target", "post"), ("workflow", "pay"), ("tenant", "acme"), ("resource", "bank")]:
+        for kind, name in [
+            ("target", "post"),
+            ("workflow", "pay"),
+            ("tenant", "acme"),
+            ("resource", "bank"),
+            ("resource", "account:o"),
+        ]:
             await app.contain(kind, name, by="ann", reason="x")
         handle = await app.start(pays, "one", id="r", on_behalf_of=behalf)
         assert await handle.result(within="20s") == "made one"

@@ -170,6 +170,50 @@ async def test_a_text_that_was_moved_to_another_run_does_not_open(db, table):
             await app.show("r")
 
 
+WITHIN = {
+    "a step's result to another step": (
+        "SELECT result FROM step WHERE name = 'word' AND kind = 'wait'",
+        "UPDATE step SET result = ? WHERE name = 'again' AND kind = 'wait'",
+    ),
+    "an operation's result to another operation": (
+        "SELECT result FROM operation WHERE item = 'first'",
+        "UPDATE operation SET result = ? WHERE item = 'second'",
+    ),
+    "an operation's result to its run": (
+        "SELECT result FROM operation WHERE item = 'first'",
+        "UPDATE run SET result = ?",
+    ),
+    "an operation's request to its result": (
+        "SELECT request FROM operation WHERE item = 'first'",
+        "UPDATE operation SET result = ? WHERE item = 'first'",
+    ),
+}
+
+
+@pytest.mark.parametrize("move", WITHIN)
+@played
+async def test_a_text_that_was_moved_within_its_run_does_not_open(db, move):
+    """A run's texts are bound to their column and to their row as well: each of the two is needed here alone."""
+
+    @workflow(name="twice")
+    async def twice(run: Run, text: str) -> str:
+        said = await run.wait("word", str) + await run.wait("again", str)
+        first = await run.do(keyed(text), item="first")
+        return said + first + await run.do(keyed(f"{text} again"), item="second")
+
+    async with working(db, twice, codec=OLD) as app:
+        handle = await app.start(twice, "the text", id="r")
+        for name in ("word", "again"):
+            await app.signal("r", name, f"said of {name}")
+        await handle.result(within="20s")
+    with tampering(db) as inside:
+        read, write = WITHIN[move]
+        assert inside.do(write, inside.rows(read)[0][0]) == 1
+    async with App(db, workflows=[], codec=OLD) as app:
+        with pytest.raises(KeyUnavailable, match="was changed or moved by other hands"):
+            await app.show("r")
+
+
 @played
 async def test_a_value_whose_key_is_not_here_is_never_taken_for_a_value(db):
     await lived(db, OLD)

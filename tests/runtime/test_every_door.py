@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from fencepost.core.approval import Approval
-from fencepost.core.errors import NotPermitted
+from fencepost.core.errors import NotPermitted, RunFailed
 from fencepost.core.permissions import Permissions
 from fencepost.core.states import RunState
-from fencepost.runtime import restoring
+from fencepost.runtime import permits, restoring
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
@@ -81,3 +81,31 @@ async def test_an_early_answer_takes_the_role_too(db, door):
         async with app.worker():
             await reaches(app, "r", RunState.WAITING)
     assert target.requests == []
+
+
+@workflow()
+async def paying_when_told(run: Run, name: str) -> str:
+    call = once(name)
+    answer = await run.wait("ok", Approval, allows=call)
+    await run.wait("go", str)
+    return await run.do(call, approval=answer)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@played
+async def test_the_approvers_role_is_asked_for_again_when_the_approval_is_used(db, left):
+    async with working(db, paying_when_told, permissions=WHO) as app:
+        handle = await app.start(paying_when_told, "a", id="r")
+        await reaches(app, "r", RunState.WAITING)
+        await app.approve("r", "ok", by="app")
+        if left:
+            permits.declare(app.store, "default", Permissions({"max": "operator", "app": "viewer"}))
+        await app.signal("r", "go", "now")
+        if left:
+            with pytest.raises(RunFailed, match="right lost by approver"):
+                await handle.result()
+            (row,) = [row for row in await app.audit(run="r") if row.verb == "use approval"]
+            assert (row.actor, row.outcome) == ("app", "refused")
+        else:
+            assert await handle.result() == "made a"
+        assert target.requests == ([] if left else ["a"])

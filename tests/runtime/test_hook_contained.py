@@ -12,6 +12,7 @@ from fencepost.core.states import RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.outside import Target
+from fencepost.effects.promises import Fenced
 from fencepost.runtime.app import App
 from fencepost.runtime.containing import audit
 from fencepost.runtime.run import Run
@@ -31,9 +32,26 @@ async def shot(call: Call, name: str) -> str:
     return await target.take(call, name)
 
 
+class Accounts:
+    """A fence that lets everything in."""
+
+    name, weakness = "accounts", None
+
+    async def raise_to(self, resource, token):
+        pass
+
+
+@effect(
+    on_unknown="hold", fence=Fenced(Accounts(), resource=lambda name: f"account:{name}"), retry=QUICK, compensate=undo,
+    cancel=stop_it,
+)  # fmt: skip
+async def fenced_shot(call: Call, name: str) -> str:
+    return await target.take(call, name)
+
+
 @workflow()
-async def shots(run: Run) -> str:
-    return await run.do(shot("a"))
+async def shots(run: Run, fenced: bool) -> str:
+    return await run.do((fenced_shot if fenced else shot)("a"))
 
 
 def app_of(db):
@@ -60,6 +78,8 @@ CONTAINED = [
     (by_a_person, "tenant", "acme"),
     (by_a_person, "workflow", "shots"),
     (by_a_person, "credential", "acct-7"),
+    (by_a_person, "resource", "account:a"),
+    (by_a_person, "resource", "line"),
     (by_a_breaker, "target", "bank"),
     (by_a_breaker, "credential", "acct-7"),
 ]
@@ -70,7 +90,8 @@ CONTAINED = [
 async def test_what_is_contained_is_not_asked_and_after_the_release_it_is_asked_once(db, contain, kind, name):
     target.plan("a", "lose")
     async with app_of(db) as app, app.worker():
-        await app.start(shots, id="r", on_behalf_of="acme/ann")
+        resource = "line" if name == "line" else None
+        await app.begin(shots, (name == "account:a",), {}, id="r", on_behalf_of="acme/ann", resource=resource)
         await reaches(app, "r", RunState.HELD)
         async with app_of(db) as elsewhere:  # the worker hears of it when it asks
             await contain(elsewhere, kind, name)

@@ -8,17 +8,21 @@ import threading
 
 import pytest
 
-from fencepost.core.errors import Misuse, RunHeld, RunInputMismatch, RunNotFound, StoreBusy
+from fencepost.core.errors import KeyUnavailable, Misuse, RunHeld, RunInputMismatch, RunNotFound, StoreBusy
 from fencepost.core.states import RunState
 from fencepost.runtime import verbs
 from fencepost.runtime.app import App
+from fencepost.runtime.checking import check
 from fencepost.runtime.ledger import Ledger
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
+from fencepost.store.aes_gcm import AesGcm
 from fencepost.store.open import path_of
+from fencepost.store.postgres_url import is_postgres
 from tests.runtime.callers import KINDS, calling, driver, make_table, names
 from tests.runtime.stage import Gate, keyed, once, played, reaches, target, until, working
 from tests.services.fixtures import DIALECTS
+from tests.store.inside import rows_of
 
 
 @workflow()
@@ -131,6 +135,64 @@ def test_many_threads_open_one_ledger_for_their_starts(place):
     with app.sync as blocking:
         assert len(blocking.runs()) == 8
     assert len(hosts) == 1
+
+
+# -- what is written in it --------------------------------------------------------------------------------------------
+
+
+@workflow()
+async def refused(run: Run, name: str) -> str:
+    raise ValueError(f"{name} is refused")
+
+
+SEALED = {"codec": AesGcm({"k": b"k" * 32}), "inline_bytes": 10, "redact": lambda text: text.replace("canary", "*")}
+
+
+@played
+async def test_what_the_callers_transaction_carries_is_sealed_and_kept_apart_like_any_other_start(place):
+    """The passage of a start in a connection is a way of its own, which no other start takes."""
+    async with App(place, workflows=[one, refused], **SEALED) as app, Ledger(place, **SEALED) as ledger:
+        async with calling("psycopg" if is_postgres(place) else "sqlite3", place) as caller:
+            for _ in range(2):
+                handle = await app.start(
+                    one, "canary-started", id="r", on_behalf_of="canary-user", connection=caller.connection
+                )
+                enqueued = await ledger.enqueue(
+                    keyed("canary-enqueued"), operation="e", on_behalf_of="canary-user", connection=caller.connection
+                )
+            failing = await app.start(refused, "canary-failing", id="f", connection=caller.connection)
+            with pytest.raises(RunInputMismatch):
+                await app.start(one, "canary-other", id="r", connection=caller.connection)
+            await caller.commit()
+        rows = rows_of(place)
+        assert {piece[1] for piece in rows["piece"]} == {"r", "e", "f"}
+        assert "canary" not in str(rows)
+        async with app.worker():
+            await ledger.work()
+            assert await handle.result(within="20s") == "made canary-started"
+            assert await enqueued.result(within="20s") == "made canary-enqueued"
+            await reaches(app, failing.id, RunState.FAILED)
+        history = await app.show("r")
+        assert (history.run.input, history.run.principal) == ('{"name":"canary-started"}', "canary-user")
+        assert "*-failing is refused" in ((await app.show("f")).run.error or "")
+        assert check(app.store).found == []
+    assert "canary" not in str(rows_of(place))
+
+
+@played
+async def test_an_app_without_the_codec_leaves_nothing_in_the_callers_transaction(place):
+    async with App(place, workflows=[one], **SEALED) as sealed:
+        assert sealed.store
+    async with (
+        App(place, workflows=[one]) as app,
+        calling("psycopg" if is_postgres(place) else "sqlite3", place) as caller,
+    ):
+        await caller.write("kept")
+        with pytest.raises(KeyUnavailable):
+            await app.start(one, "a", id="r", connection=caller.connection)
+        await caller.commit()
+        assert await app.runs() == []
+    assert names(place) == ["kept"]
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------

@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
-from fencepost.core.errors import Misuse, RunInputMismatch, ValueRefused, VerbRefused
+from fencepost.cli.main import main
+from fencepost.core.errors import Misuse, RunInputMismatch, SecondPersonNeeded, ValueRefused, VerbRefused
+from fencepost.core.permissions import Permissions
 from fencepost.core.standin import PURGED, told_by
 from fencepost.core.states import RunState
 from fencepost.effects.call import Call
 from fencepost.effects.declare import effect, read
 from fencepost.effects.promises import Stands
 from fencepost.runtime.app import App
+from fencepost.runtime.bulk import Selection
 from fencepost.runtime.checking import check, verify_audit
 from fencepost.runtime.retention import PURGEABLE, Retention
 from fencepost.runtime.run import Run
@@ -19,6 +22,7 @@ from fencepost.runtime.workflow import workflow
 from fencepost.store.aes_gcm import AesGcm
 from tests.runtime.stage import QUICK, Clock, keyed, played, reaches, target, working
 from tests.store.inside import answer_of, rows_of
+from tests.store.tamper import tampering
 
 DAY = 24 * 3_600 * 1_000_000
 MONTH = Retention(dict.fromkeys(PURGEABLE, "30d"))
@@ -151,6 +155,93 @@ async def test_an_unknown_operation_keeps_its_run_also_when_a_person_has_ended_i
         await app.settle("ended", step="gets lost", happened=True, result='"b"', by="ann", reason="seen", override=True)
         assert (await app.purge(MONTH, **WHO)).total == 1
         assert owners(db) == {"held"}
+
+
+@played
+async def test_what_people_wanted_done_to_a_run_goes_with_it(db):
+    """A settled result is in the proposal that two persons settled it by; a job on many says why it was refused."""
+    policy = Permissions({"ann": "admin", "bob": "operator"}, two_persons=["settle"])
+    kept, at_once = Permissions({"ann": "admin", "bob": "operator"}), Retention({"succeeded": "0s"})
+    numbers = []
+    async with working(db, *ALL, permissions=policy) as app:
+        await app.start(lost, "a", id="r")
+        await reaches(app, "r", RunState.HELD)
+        for said in ("canary", "canary too"):
+            with pytest.raises(SecondPersonNeeded) as needed:
+                await app.settle("r", "gets lost", happened=True, result=f'"{said}"', by="ann", reason="seen")
+            numbers.append(int(needed.value.ids["proposal"]))
+        await app.confirm(numbers[0], by="bob", reason="seen too")
+        await reaches(app, "r", RunState.SUCCEEDED)
+        app.permissions = kept
+        (refused,) = await app.bulk("retry", Selection(state="succeeded"), by="ann", reason="x", step="gets lost")
+        assert refused.refused
+        rows = rows_of(db)
+        assert "canary too" in str(rows["proposal"])
+        assert refused.refused in str(rows["bulk_run"])
+        assert (await app.purge(at_once, **WHO)).total == 1
+        rows = rows_of(db)
+        assert "canary" not in str(rows)
+        assert refused.refused not in str(rows["bulk_run"])
+        with pytest.raises(VerbRefused, match="was purged, and what was proposed"):
+            await app.confirm(numbers[1], by="bob", reason="seen too")
+        assert [one.is_purged() for one in await app.proposals(every=True)] == [True, True]
+        assert check(app.store).found == []
+        assert verify_audit(app.store).broken is None
+        await app.decline(numbers[1], by="bob", reason="it is gone")
+    for verb in (["proposals", "--all"], ["bulks", "show", "1"]):
+        for form in ((), ("--json",)):
+            assert main([*verb, "--db", db, *form]) == 0
+
+
+SEEN = """
+    INSERT INTO observation (run, step, item, attempt, kind, says, evidence, current, seen_at)
+    SELECT run, step, item, 1, '{}', {}, '{{}}', 1, first_settled_at + 1 FROM operation
+"""
+
+NEEDED = {
+    "evidence that contradicts itself": (
+        "UPDATE operation SET conflict = 1",
+        "UPDATE operation SET conflict = 0",
+    ),
+    "a compensation that did not succeed": (
+        "UPDATE operation SET compensates = 'another', state = 'failed', error = '{}'",
+        "UPDATE operation SET state = 'succeeded'",
+    ),
+    "a reply that contradicts how its attempt was settled": (
+        SEEN.format("reply", "'not applied'"),
+        SEEN.format("conflict settled", "NULL"),
+    ),
+    "a refused signal that is not audited": (
+        """
+        INSERT INTO signal (run, id, name, payload, fingerprint, sender, state, reason, sent_at, closed_at, audited)
+        SELECT no, 's', 'word', '1', 'f', 'bob', 'refused', 'the run has ended', ended_at, ended_at, 0 FROM run
+        """,
+        "UPDATE signal SET audited = 1",
+    ),
+}
+"""What keeps a run that has ended otherwise: how it comes to be there, and how it is settled."""
+
+
+@pytest.mark.parametrize("needed", NEEDED)
+@played
+async def test_what_is_not_settled_keeps_its_run_until_it_is(db, needed):
+    """Each is planted alone: of the conditions that a purge asks, none but its own sees it."""
+    clock = Clock()
+    async with working(db, *ALL, clock=clock) as app:
+        await (await app.start(simple, "a", id="r")).result(within="20s")
+    async with App(db, workflows=ALL) as app:  # without a worker, which would audit what is left
+        app.clock = clock
+        clock.offset = 400 * DAY
+        there, settled = NEEDED[needed]
+        with tampering(db) as inside:
+            assert inside.do(there) == 1
+        done = await app.purge(MONTH, **WHO)
+        assert (done.total, done.kept) == (0, 1)
+        assert owners(db) == {"r"}
+        with tampering(db) as inside:
+            assert inside.do(settled) == 1
+        done = await app.purge(MONTH, **WHO)
+        assert (done.total, done.kept) == (1, 0)
 
 
 @pytest.mark.parametrize("case", ["attached", "detached"])

@@ -4,8 +4,10 @@ import sys
 from contextlib import AsyncExitStack
 
 import pytest
+from fencepost.cli.story import story
 from pydantic import BaseModel
 
+from fencepost.cli.timeline import timeline
 from fencepost.core.errors import RunFailed, RunNotFound, ValueRefused, VerbRefused, WaitExpired
 from fencepost.core.states import RunState, SignalState
 from fencepost.effects.values import MIB
@@ -293,3 +295,29 @@ async def test_an_unanswered_wait_that_is_not_caught_fails_its_run(db):
         with pytest.raises(RunFailed, match="WaitExpired"):
             await handle.result()
     assert target.requests == ["a"]
+
+
+@workflow()
+async def twice_with_a_pause(run: Run) -> int:
+    first = await run.wait("number", int, many=True)
+    await run.wait("go", str)
+    return first + (await run.wait("number", int, many=True) if first > 1 else 0)
+
+
+@pytest.mark.parametrize("first", [1, 2])
+@played
+async def test_f9_what_no_wait_has_taken_is_shown_as_unclaimed_and_taken_by_the_next_or_refused_at_the_end(db, first):
+    async with working(db, twice_with_a_pause) as app:
+        handle = await app.start(twice_with_a_pause, id="r")
+        await app.signal("r", "number", first, id="1")
+        await until(lambda: shown(app, "  applied: "), "the first to be taken")
+        await app.signal("r", "number", 40, id="2")
+        assert await shown(app, "number 40  kept, unclaimed: arrived, not taken by a wait yet")
+        await app.signal("r", "go", "on")
+        assert await handle.result() == (42 if first == 2 else 1)
+        assert not await shown(app, "unclaimed")
+        assert await shown(app, "number 40  applied" if first == 2 else "number 40  refused")
+
+
+async def shown(app, text):
+    return text in "\n".join(timeline(story(await app.show("r"), app.store.leases(), [])))

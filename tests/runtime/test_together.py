@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fencepost.core.errors import RunFailed, RunHeld, StepFailed, WaitExpired
-from fencepost.core.states import OperationState, RunState, StepState
+from fencepost.core.states import OperationState, RunState, SignalState, StepState
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import (
@@ -223,3 +223,76 @@ async def test_two_looked_up_effects_side_by_side_are_each_settled_once(db):
         assert await (await app.start(both, id="r")).result() == ["made a", "made b"]
     assert sorted(target.objects) == ["a", "b"]
     assert sorted(target.requests) == ["a", "b", "b"]
+
+
+# -- what is known waits for nobody -----------------------------------------------------------------------------------
+
+
+@workflow()
+async def beside_a_slow_one(run: Run) -> list[str]:
+    return list(await run.gather(run.do(asked("quick")), run.do(once("slow"))))
+
+
+@workflow()
+async def heard_beside_a_slow_one(run: Run) -> list[str]:
+    return list(await run.gather(run.wait("word", str), run.do(once("slow"))))
+
+
+@workflow()
+async def asks_beside_a_slow_one(run: Run) -> list[str]:
+    async def then_waits() -> str:
+        return await run.do(asked("quick")) + await run.wait("word", str)
+
+    return list(await run.gather(then_waits(), run.do(once("slow"))))
+
+
+@played
+async def test_a_result_is_in_the_ledger_while_a_branch_beside_it_is_in_flight(db):
+    gate = Gate()
+    target.plan("slow", gate)
+    async with working(db, beside_a_slow_one) as app:
+        handle = await app.start(beside_a_slow_one, id="r")
+        await gate.reached.wait()
+
+        async def known() -> bool:
+            return (await operation(app, "r", "asked")).state is OperationState.SUCCEEDED
+
+        await until(known, "the quick one's result to be in the ledger")
+        assert (await operation(app, "r", "once")).state is OperationState.DISPATCHED
+        gate.opened.set()
+        assert await handle.result() == ["made quick", "made slow"]
+
+
+@played
+async def test_a_signal_that_was_taken_is_written_down_while_a_branch_beside_it_is_in_flight(db):
+    gate = Gate()
+    target.plan("slow", gate)
+    async with working(db, heard_beside_a_slow_one) as app:
+        handle = await app.start(heard_beside_a_slow_one, id="r")
+        await gate.reached.wait()
+        await app.signal("r", "word", "hello", id="s")
+
+        async def applied() -> bool:
+            (signal,) = (await app.show("r")).signals
+            return signal.state is SignalState.APPLIED
+
+        await until(applied, "the signal to be applied in the ledger")
+        gate.opened.set()
+        assert await handle.result() == ["hello", "made slow"]
+
+
+@played
+async def test_what_is_waited_for_is_a_row_while_a_branch_beside_it_is_in_flight(db):
+    gate = Gate()
+    target.plan("slow", gate)
+    async with working(db, asks_beside_a_slow_one) as app:
+        handle = await app.start(asks_beside_a_slow_one, id="r")
+        await gate.reached.wait()
+
+        async def is_open() -> bool:
+            return any(step.kind == "wait" and step.state is StepState.OPEN for step in (await app.show("r")).steps)
+
+        await until(is_open, "the wait to be in the ledger")
+        gate.opened.set()
+        await app.signal("r", "word", "hello", id="s")
+        assert await handle.result() == ["made quickhello", "made slow"]

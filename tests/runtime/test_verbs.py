@@ -12,7 +12,8 @@ import pytest
 from fencepost.core.errors import DeclarationError, Misuse, RunFailed, RunHeld, VerbRefused
 from fencepost.core.records import History
 from fencepost.core.records import Run as RunRecord
-from fencepost.core.states import OperationState, RunState
+from fencepost.core.recovery import BY_ONE_CLOCK
+from fencepost.core.states import OperationState, Outcome, RunState
 from fencepost.core.transitions import RUN, RunEvent
 from fencepost.effects.call import Call
 from fencepost.effects.declare import compute
@@ -21,6 +22,7 @@ from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import (
+    Clock,
     Gate,
     asked,
     expire,
@@ -89,6 +91,27 @@ async def test_settled_as_not_happened_the_step_is_sent_once_more_under_its_key(
         statements = [seen for seen in (await operation(app, "r", "once")).observations if seen.kind == "statement"]
         assert json.loads(statements[-1].evidence)["override"] is True
     assert target.objects == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("passed", [0, 1])
+@played
+async def test_a_statement_goes_by_the_ledgers_clock_alone_and_the_refusal_says_so(db, passed):
+    """A clock that is set forward by the span makes an early statement pass: a named assumption, on the limits page."""
+    clock = Clock()
+    async with working(db, three_steps, clock=clock) as app:
+        target.plan("two", "drop")
+        await app.start(three_steps, id="r")
+        await reaches(app, "r", RunState.HELD)
+        found = await operation(app, "r", "once")
+        clock.offset = passed * (found.attempts[0].span_ends_at - found.attempts[0].dispatched_at)
+        if not passed:
+            with pytest.raises(VerbRefused) as refused:
+                await verb(app, verbs.settle, "r", step="once", happened=False)
+            assert BY_ONE_CLOCK in (refused.value.hint or "")
+            assert target.requests == ["one", "two"]
+        else:
+            await verb(app, verbs.settle, "r", step="once", happened=False)
+            assert (await operation(app, "r", "once")).attempts[0].outcome is Outcome.NOT_APPLIED
 
 
 @played

@@ -12,6 +12,7 @@ from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.promises import KeyHeader
 from fencepost.runtime import migrating, verbs
+from fencepost.runtime.bulk import Selection
 from fencepost.runtime.rehearsal import rehearse
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import Workflow, workflow
@@ -153,6 +154,23 @@ async def test_c19_code_that_tells_another_story_is_refused_with_the_first_diffe
         [row] = [row for row in app.store.audits("default", "x") if row.verb == "migrate"]
         assert row.outcome == "refused"
     assert target.objects == ["A x", "B x"]
+
+
+@played
+async def test_many_runs_are_migrated_each_if_its_own_history_fits_after_a_rehearsal(db: str) -> None:
+    await until_it_waits(db, V1)
+    await until_it_waits(db, V1, name="y")
+    async with working(db, V1, version(2, longer)) as app:
+        waiting = Selection(state="waiting")
+        tried = await app.bulk("migrate", waiting, dry_run=True, to=2, by="ann", reason="new code")
+        assert [(one.run, one.refused) for one in tried] == [("y", None), ("x", None)]
+        assert {run.workflow_version for run in await app.runs()} == {1}
+        done = await app.bulk("migrate", waiting, to=2, by="ann", reason="new code")
+        assert [(one.run, one.refused) for one in done] == [("y", None), ("x", None)]
+        assert {run.workflow_version for run in await app.runs()} == {2}
+        await app.signal("x", "go", "on")
+        assert await (await app.handle("x")).result(within="20s") == "made C x"
+        assert (await app.verify_audit()).broken is None
 
 
 @played

@@ -7,6 +7,7 @@ import requests
 
 from fencepost.core.contract import Retry
 from fencepost.core.duration import HOUR, MINUTE, SECOND
+from fencepost.core.queue import Queue
 from fencepost.core.states import RunState
 from fencepost.effects.call import Call, SyncCall
 from fencepost.effects.declare import effect
@@ -38,9 +39,20 @@ async def keyed(call: Call, url: str) -> None:
     await call.http.post(url, json={})
 
 
+@effect(on_unknown="hold", retry=PATIENT, definite={503})
+async def by_contract(call: Call, url: str) -> None:
+    await call.http.post(url, json={})
+
+
+@effect(on_unknown="hold")
+async def by_default(call: Call, url: str) -> None:
+    await call.http.post(url, json={})
+
+
 @workflow()
 async def sends(run: Run, step: str, url: str) -> None:
-    await run.do({"by_call_http": by_call_http, "by_requests": by_requests, "keyed": keyed}[step](url))
+    steps = {one.name: one for one in (by_call_http, by_requests, by_contract, keyed, by_default)}
+    await run.do(steps[step](url))
 
 
 def dated(seconds: float) -> tuple[str, str, str]:
@@ -95,6 +107,15 @@ async def test_a_target_that_says_when_to_come_back_is_not_asked_before(db, step
         assert len(target.requests) == 2
 
 
+@pytest.mark.parametrize("header", [30 * MINUTE // SECOND, 10 * 365 * 86400])
+@played
+async def test_a_pause_that_is_longer_than_the_budget_ends_in_the_attempt_that_it_was_for(db, header):
+    with scripted() as target:
+        target.answers = [status("429 Slow", f"Retry-After: {header}"), status("201 Created")]
+        assert await waited(db, "by_default", target, Clock()) >= 30 * MINUTE
+        assert len(target.requests) == 2
+
+
 @played
 async def test_a_date_is_read_against_the_targets_own_clock(db):
     clock = Clock()
@@ -125,3 +146,27 @@ async def test_what_proves_nothing_is_not_sent_again_without_a_key(db, line):
             await app.start(sends, "by_requests", target.url, id="r")
             await reaches(app, "r", RunState.HELD)
         assert len(target.requests) == 1
+
+
+@played
+async def test_a_503_that_the_contract_calls_definite_waits_like_a_429_and_goes_out_again_without_a_key(db):
+    with scripted() as target:
+        target.answers = [status("503 Later", "Retry-After: 60"), status("201 Created")]
+        assert MINUTE <= await waited(db, "by_contract", target, Clock()) <= MINUTE + 2 * SECOND
+        assert len(target.requests) == 2
+
+
+@played
+async def test_a_run_that_was_told_to_come_back_later_leaves_its_slot_to_others(db):
+    with scripted() as target, scripted() as other:
+        target.answers = [status("429 Slow", "Retry-After: 3600")]
+        other.answers = [status("201 Created")]
+        async with working(db, sends, queues=[Queue("mail", concurrency=1)]) as app:
+            await app.start(sends, "by_call_http", target.url, id="told", queue="mail")
+            await reaches(app, "told", RunState.WAITING)
+            (standing,) = await app.queues.list()
+            assert standing.owned == 0
+            after = await app.start(sends, "by_call_http", other.url, id="after", queue="mail")
+            await after.result(within="20s")
+            assert (await app.show("told")).run.state is RunState.WAITING
+        assert (len(target.requests), len(other.requests)) == (1, 1)

@@ -8,16 +8,16 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 from fencepost.core.contract import Retry
-from fencepost.core.duration import MILLISECOND
+from fencepost.core.duration import MILLISECOND, SECOND
 from fencepost.core.errors import DeclarationError
-from fencepost.core.states import RunState
+from fencepost.core.states import OperationState, RunState
 from fencepost.effects.call import SyncCall
 from fencepost.effects.declare import effect
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.effects.scripted import scripted, status
-from tests.runtime.stage import operation, played, reaches, working
+from tests.runtime.stage import hold, operation, played, reaches, working
 
 FOUR = Retry(attempts=4, within="30s", first_delay=2 * MILLISECOND, longest_delay=10 * MILLISECOND)
 
@@ -66,8 +66,11 @@ async def test_with_one_layer_there_are_as_many_requests_as_logged_attempts(db, 
     async with working(db, once) as app:
         await app.start(once, target.url, id="r")
         await reaches(app, "r", RunState.HELD)
-        attempts = (await operation(app, "r", "send_once")).attempts
-        assert [attempt.sends for attempt in attempts] == [1, 1, 1, 1]
+        spent = await operation(app, "r", "send_once")
+        assert [attempt.sends for attempt in spent.attempts] == [1, 1, 1, 1]
+        assert spent.state is OperationState.FAILED
+        assert spent.changed_at - spent.attempts[0].dispatched_at <= 30 * SECOND
+        assert (await hold(app, "r"))["reason"] == "budget spent"
     assert len(target.requests) == 4
 
 

@@ -268,6 +268,8 @@ def settle(
     """
     import json
 
+    from fencepost.core.recovery import BY_ONE_CLOCK
+
     if happened is None:
         raise Usage("say --happened or --did-not-happen", hint="look at the target first; neither is assumed")
     if not happened and (result is not None or reference is not None):
@@ -286,6 +288,8 @@ def settle(
             "no --result given: if the effect cannot load it by its reference, the run will be held again, "
             "result missing"
         )
+    if not happened and not override:
+        terminal.remark(f"{printable(step)} is taken not to have happened; {BY_ONE_CLOCK}")
     if override and not happened:
         terminal.remark(
             f"the guarantee of {printable(step)} is lost: a request that is still on its way may land after this"

@@ -15,6 +15,7 @@ from fencepost.cli.many import Pace, pause_of, work_on
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
 from fencepost.console.documents import bulk_row, bulk_run_row
 from fencepost.console.printable import printable
+from fencepost.core.standin import missing
 
 if TYPE_CHECKING:
     from fencepost.core.bulk import Bulk, BulkRun
@@ -125,4 +126,4 @@ def _said(job: Bulk) -> str:
 def _what(one: BulkRun) -> str:
     if one.outcome is None:
         return "left"
-    return one.outcome.value if one.says is None else f"refused: {printable(one.says, limit=None)}"
+    return one.outcome.value if one.says is None else f"refused: {missing(one.says) or printable(one.says, limit=None)}"

@@ -16,6 +16,7 @@ from fencepost.cli.exits import Exit
 from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, somebody
 from fencepost.console.documents import proposal_row
 from fencepost.console.printable import compact, instant, printable
+from fencepost.core.standin import missing
 
 Number = Annotated[int, typer.Argument(metavar="PROPOSAL", help="Its number, as `proposals` has it.")]
 Every = Annotated[bool, typer.Option("--all", help="Also what was confirmed, declined or is over.")]
@@ -46,8 +47,8 @@ def proposals(
         ("proposal", "run", "verb", "with", "by", "until", "state", "why"),
         [
             (
-                one.no, one.run_id, one.verb, compact(json.loads(one.arguments)), one.proposed_by,
-                instant(one.expires_at), one.stands_at(now), one.reason,
+                one.no, one.run_id, one.verb, missing(one.arguments) or compact(json.loads(one.arguments)),
+                one.proposed_by, instant(one.expires_at), one.stands_at(now), one.reason,
             )
             for one in found
         ],

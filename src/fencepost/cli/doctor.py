@@ -150,7 +150,8 @@ def _contracts(app: App) -> Iterator[Check]:
 def _layers(app: App) -> Iterator[Check]:
     found = app.stacks()
     for stack in found:
-        yield Check("retries", PROBLEM if app.strict else WARNING, f"{stack.step}: {stack}", stack.off)
+        verdict = PROBLEM if app.strict and stack.repeats else WARNING
+        yield Check("retries", verdict, f"{stack.step}: {stack}", stack.off)
     if not found:
         yield Check("retries", OK, "no second layer, as far as can be seen")
 

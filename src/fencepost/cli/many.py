@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from fencepost.runtime.bulk import Each, Selection
 
 Verb = Annotated[
-    str, typer.Argument(metavar="VERB", help="resume, reconcile, retry, cancel, compensate, terminate or reopen.")
+    str,
+    typer.Argument(metavar="VERB", help="resume, reconcile, retry, cancel, compensate, terminate, reopen or migrate."),
 ]
 StepOfMany = Annotated[str | None, typer.Argument(metavar="[STEP]", help="The step, for retry and reconcile.")]
 HeldBy = Annotated[
@@ -37,6 +38,7 @@ Shown = Annotated[
         "--shown", metavar="FILE", help="Those of a --dry-run's JSON, each only if it is still as it was; or -."
     ),
 ]
+ToVersion = Annotated[int | None, typer.Option("--to", min=1, metavar="VERSION", help="The version, for migrate.")]
 Pace = Annotated[str, typer.Option("--pace", metavar="DURATION", help="Between two runs, such as 200ms.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do to each run; change nothing.")]
 
@@ -44,8 +46,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do to
 def bulk(
     verb: Verb, step: StepOfMany = None, *, reason: Reason, held_by: HeldBy = None, state: State = None,
     workflow: WorkflowName = None, prefix: Prefix = None, shown: Shown = None, limit: AtMost = 20, pace: Pace = "0s",
-    dry_run: DryRun = False, item: Item = None, by: By = None, app: AppOption = None, db: Db = None,
-    namespace: Namespace = None, as_json: AsJson = False,
+    dry_run: DryRun = False, item: Item = None, to: ToVersion = None, by: By = None, app: AppOption = None,
+    db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
     """Do one verb to many runs: those in a state, held for a reason, or shown by a --dry-run.
 
@@ -62,7 +64,7 @@ def bulk(
     wanted = Selection(_state(state), held_by, workflow, prefix, limit, _shown(shown))
     pause = pause_of(pace)
     who = somebody(by)
-    arguments = {"by": who, "reason": reason, **_named(verb, step, item)}
+    arguments = {"by": who, "reason": reason, **_named(verb, step, item), **_pinned(verb, to)}
     with opened(app_for(app, db, namespace, with_code=app is not None)) as ledger:
         if dry_run:
             runs = select(ledger.store, ledger.namespace, _checked(wanted))
@@ -159,6 +161,12 @@ def _named(verb: str, step: str | None, item: str | None) -> dict[str, str | Non
     if (step is None) is (verb == "retry"):
         raise Usage(f"{verb} takes {'a' if verb == 'retry' else 'no'} step", hint="fencepost bulk retry STEP ...")
     return {"step": step, "item": item} if verb in ("retry", "reconcile") else {}
+
+
+def _pinned(verb: str, to: int | None) -> dict[str, int]:
+    if (to is None) is (verb == "migrate"):
+        raise Usage(f"{verb} takes {'a' if verb == 'migrate' else 'no'} version", hint="fencepost bulk migrate --to 2")
+    return {} if to is None else {"to": to}
 
 
 def _show(done: list[Each], *, dry_run: bool) -> None:

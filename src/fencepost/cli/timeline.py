@@ -199,7 +199,8 @@ def _signals(signals: list[Document]) -> Iterator[str]:
         why = f" ({printable(one['reason'])})" if one["reason"] else ""
         sender = f" from {printable(one['sender'])}" if one["sender"] else ""
         name, value = printable(one["name"]), compact(one["value"])
-        yield f"  {one['sent_at'][_CLOCK]}  {name} {value}{sender}  {one['state']}: {one['label']}{why}"
+        state = "kept, unclaimed" if one["unclaimed"] else one["state"]
+        yield f"  {one['sent_at'][_CLOCK]}  {name} {value}{sender}  {state}: {one['label']}{why}"
 
 
 def _audit(rows: list[Document]) -> Iterator[str]:

@@ -26,7 +26,7 @@ from fencepost.core.decisions import decisions
 from fencepost.core.queue import Standing
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
 from fencepost.core.standin import clear_of, missing
-from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, StepState, label
+from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, SignalState, StepState, label
 from fencepost.runtime.applicable import goes_otherwise, no_new_decision_of, verbs_for
 from fencepost.runtime.ends import other_run
 from fencepost.runtime.positions import progress_of
@@ -115,7 +115,7 @@ def story(
         "cancellation": cancellation(history, told),
         "steps": [document for _, _, document in sorted(steps, key=lambda one: one[:2])],
         "compensation": compensation_of(history),
-        "signals": [_signal(signal, told) for signal in history.signals],
+        "signals": [_signal(signal, told, history.steps) for signal in history.signals],
         "audit": [_audit(row) for row in audits],
     }
 
@@ -275,7 +275,13 @@ def _observation(seen: Observation, told: Told) -> Document:
     }
 
 
-def _signal(signal: Signal, told: Told) -> Document:
+def _is_unclaimed(signal: Signal, steps: Iterable[Step]) -> bool:
+    """Whether it came after the last wait that could take it so far; only a name that is waited for again keeps it."""
+    waits = [step for step in steps if step.kind == "wait" and step.name == signal.name]
+    return signal.state is SignalState.KEPT and bool(waits) and all(step.state is not StepState.OPEN for step in waits)
+
+
+def _signal(signal: Signal, told: Told, steps: Iterable[Step]) -> Document:
     return {
         "id": signal.id,
         "name": signal.name,
@@ -284,6 +290,7 @@ def _signal(signal: Signal, told: Told) -> Document:
         "label": label(signal.state),
         "reason": _shown(signal.reason),
         "sender": signal.sender,
+        "unclaimed": _is_unclaimed(signal, steps),
         "position": signal.position,
         "sent_at": instant(signal.sent_at),
         "closed_at": instant(signal.closed_at),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from fencepost.core.contradictions import Found, Ledgerwide, RunRule, Whole
 from fencepost.core.epoch import NOBODY
-from fencepost.core.identity import KEY_SCHEME, operation_key
+from fencepost.core.identity import KEY_SCHEMES
 from fencepost.core.outcome import Verdict, fold
 from fencepost.core.position import effect_position, is_of_turn, plain
 from fencepost.core.records import CONFLICT_SETTLED, LOOK_UP, STATEMENT, Operation
@@ -189,9 +189,10 @@ def key_of_another_place(whole: Whole, _: Ledgerwide) -> Iterator[Found]:
     """A key is made of its operation's place by the scheme that is stored with it."""
     run = whole.history.run
     for one in whole.history.operations:
-        if one.key_scheme != KEY_SCHEME:
+        made = KEY_SCHEMES.get(one.key_scheme)
+        if made is None:
             yield one.position, f"its key is of scheme {one.key_scheme}, which nobody knows"
-        elif one.key != operation_key(run.namespace, run.id, one.step, one.item, one.contract_version, turn=run.turn):
+        elif one.key != made(run.namespace, run.id, one.step, one.item, one.contract_version, turn=run.turn):
             yield one.position, "its key is not that of its place"
 
 

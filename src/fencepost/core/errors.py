@@ -79,7 +79,7 @@ class ChangedSince(VerbRefused):
 
 
 class NotPermitted(VerbRefused):
-    """The person lacks the role that the verb needs in this namespace, or is not who the command line speaks for."""
+    """Whoever asks lacks the role that it needs, or is not the one for whom the command line speaks."""
 
 
 class SecondPersonNeeded(VerbRefused):

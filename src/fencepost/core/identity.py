@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from fencepost.core.errors import Misuse, ValueRefused
 
 KEY_SCHEME = 1
-"""How `operation_key` is computed; stored beside each key, raised when the computation changes."""
+"""By which of `KEY_SCHEMES` new keys are made; stored beside each key, raised when the computation changes."""
 
 DEPTH_MAX = 100
 """Lists and objects inside each other; below every reader's own limit, so that what is written can be read."""
@@ -205,7 +205,7 @@ def operation_key(
         raise Misuse("a part of an operation key is no plain text", hint="pass names through check_name first")
     which = "-" if item is None else f"{len(item)}:{item}"
     text = (
-        f"fencepost operation key {KEY_SCHEME};{len(namespace)}:{namespace},{len(run_id)}:{run_id},"
+        f"fencepost operation key 1;{len(namespace)}:{namespace},{len(run_id)}:{run_id},"
         f"{len(step)}:{step},{which},{contract_version}"
     )
     if turn:
@@ -215,6 +215,11 @@ def operation_key(
     except UnicodeEncodeError as error:
         hint = "pass names through check_name first"
         raise Misuse("a part of an operation key holds a lone surrogate", hint=hint) from error
+
+
+KEY_SCHEMES: dict[int, Callable[..., str]] = {1: operation_key}
+"""Every scheme that a release has made keys by. A stored key is sent as it is; only `check` makes one anew, by its own
+scheme, so that a scheme stays here for as long as a ledger may hold a key of it."""
 
 
 def check_run_id(text: str) -> str:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from fencepost.core.identity import canonical, digest_text
+from fencepost.core.standin import PURGED, told_by
 
 
 class ProposalState(StrEnum):
@@ -49,8 +50,12 @@ class Proposal:
         """Its state at this instant: an open one expires by itself."""
         return ProposalState.EXPIRED if self.state is ProposalState.OPEN and self.expires_at <= now else self.state
 
+    def is_purged(self) -> bool:
+        """Whether what it asks for was removed with its run."""
+        return told_by(self.arguments, PURGED) is not None
+
     def is_whole(self) -> bool:
-        """Whether it asks for what it was made for: its digest is that of what it says."""
+        """Whether it asks for what it was made for: its digest is that of what it says. Not for one that was purged."""
         return self.digest == digest(self.run_id, self.verb, self.arguments, self.seen)
 
 

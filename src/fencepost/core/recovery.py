@@ -190,12 +190,19 @@ def may_try_again(operation: Operation, contract: Contract, now: int) -> bool:
     """Whether the budget allows one more attempt.
 
     One that met the target still at work costs nothing, nor does one that may have been made in a forgotten time or was
-    refused for its credential while a breaker watched, nor the time for which something contained kept it back.
+    refused for its credential while a breaker watched, nor the time for which something contained kept it back, nor the
+    pause that it was told to make: an attempt that was promised is made.
     """
     free = {seen.attempt for seen in operation.observations if seen.kind in (IN_PROGRESS, LOST_TIME, KEPT_OUT)}
     counted = [attempt for attempt in operation.attempts if attempt.number not in free]
-    kept_back = contained_for(operation, now)
-    return budget_left(contract.retry, counted, budget_from=operation.budget_from, now=now - kept_back)
+    told = contained_for(operation, now) + _pause_of(operation)
+    return budget_left(contract.retry, counted, budget_from=operation.budget_from, now=now - told)
+
+
+def _pause_of(operation: Operation) -> int:
+    """How long the pause is that its last failure was given, in microseconds."""
+    failed_at = operation.attempts[-1].settled_at if operation.attempts else None
+    return 0 if failed_at is None or operation.not_before is None else max(0, operation.not_before - failed_at)
 
 
 def contained_for(operation: Operation, now: int) -> int:
@@ -239,6 +246,10 @@ def key_holds(operation: Operation, contract: Contract, moment: Moment) -> bool:
         return False
     before = contract.resend_before(operation.first_dispatched_at)
     return before is None or moment.now < before
+
+
+BY_ONE_CLOCK = "assumed: the ledger's clock was not set forward since the last request: a person has no second one"
+"""What a person's "did not happen" rests on beside the span. A machine's look-up is held to two clocks."""
 
 
 def absence_is_proof(operation: Operation, contract: Contract, began: Moment) -> bool:

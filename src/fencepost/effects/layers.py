@@ -39,6 +39,11 @@ class Stack:
             product *= each
         return product
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a layer is known to repeat; if not, there are but some that cannot be read."""
+        return not all(layer.cannot_be_read for layer in self.layers)
+
     def __str__(self) -> str:
         """The multiplication: `5 attempts × 3 (openai.OpenAI) = 15 sends per operation at most`."""
         factors = [f"{_number(self.attempts)} attempts"]
@@ -63,16 +68,26 @@ def stacks_of(steps: Iterable[Step[..., Any]], around: Iterable[Any] = ()) -> li
 def say_layers(stacks: list[Stack], *, strict: bool) -> None:
     """Warn of layers that retry, or refuse them. What is under a step cannot all be seen, so a refusal is asked for.
 
+    A client that cannot be read is a warning to a strict app too: it may well send once.
+
     Raises:
         DeclarationError: there is one, and `strict` asks for none.
     """
-    if not stacks:
+    unread = [stack for stack in stacks if not stack.repeats]
+    if unread:
+        _log.warning("a second layer may retry: %s; %s", *_said(unread))
+    repeating = [stack for stack in stacks if stack.repeats]
+    if not repeating:
         return
-    said = "; ".join(f"{stack.step}: {stack}" for stack in stacks)
-    off = "; ".join(dict.fromkeys(stack.off for stack in stacks))
+    said, off = _said(repeating)
     if strict:
         raise DeclarationError(f"a second layer retries: {said}", hint=f"switch it off: {off}")
     _log.warning("a second layer retries: %s; switch it off: %s", said, off)
+
+
+def _said(stacks: list[Stack]) -> tuple[str, str]:
+    told = "; ".join(f"{stack.step}: {stack}" for stack in stacks)
+    return told, "; ".join(dict.fromkeys(stack.off for stack in stacks))
 
 
 def stack_of(step: Step[..., Any], around: Iterable[Any] = ()) -> Stack:

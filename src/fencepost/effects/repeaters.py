@@ -17,6 +17,10 @@ from fencepost.core.errors import DeclarationError
 T = TypeVar("T")
 
 
+UNREADABLE = "cannot be read"
+"""What stands for the requests that a client repeats, where its settings are not found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """Something under an effect, or around all of them, that may send one request several times by itself.
@@ -31,6 +35,11 @@ class Layer:
     off: str
     only: str = ""
 
+    @property
+    def cannot_be_read(self) -> bool:
+        """Whether it is a client whose settings were not found where they were looked for: it may repeat or not."""
+        return self.only == UNREADABLE
+
     def __post_init__(self) -> None:
         """Refuse what cannot be meant: who sends at all sends once."""
         if self.sends is not None and self.sends < 1:
@@ -42,14 +51,14 @@ class Layer:
 def layers_in(client: Any) -> list[Layer]:
     """The layers that repeat in this client, function, module or declared `Layer`; none if it sends once.
 
-    Clients inside of clients are looked into. What cannot be read counts as nothing: a client whose inside looks
-    otherwise than it did when this was written is not accused.
+    Clients inside of clients are looked into. One whose inside looks otherwise than it did when this was written is a
+    layer of which nobody can tell how often it sends: `cannot_be_read`.
     """
     look = nearest(type(client), _LOOKS)
     try:
         return [] if look is None else [layer for layer in look(client) if layer.sends != 1]
     except Exception:  # noqa: BLE001 - another version of the library keeps its settings elsewhere
-        return []
+        return [Layer(_named(client), None, "look into its own documents; this version is not known here", UNREADABLE)]
 
 
 def nearest(kind: type, table: Mapping[str, T]) -> T | None:

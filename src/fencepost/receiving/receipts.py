@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple, Self
 
 from fencepost.core.duration import SECOND, microseconds
-from fencepost.core.errors import StoreBusy, StoreUnavailable, VerbRefused
+from fencepost.core.errors import Misuse, StoreBusy, StoreUnavailable, VerbRefused
 from fencepost.core.states import ReceiptState
 from fencepost.receiving.answer import Answer
 from fencepost.receiving.request import Request
@@ -148,7 +148,14 @@ class Receipts:
 
         Raises:
             VerbRefused: the key is not unsettled.
+            Misuse: it does not say who, or why.
         """
+        if not by.strip() or not reason.strip():
+            raise Misuse(
+                "settling needs who does it and why",
+                hint="both are kept with the row, and are all that proves it",
+                ids={"caller": caller, "key": key},
+            )
         values = {
             "caller": caller,
             "key": key,

@@ -25,9 +25,14 @@ if TYPE_CHECKING:
     from fencepost.store.api import Decision, Store
 
 VERBS: Mapping[str, Callable[..., Run]] = {
-    verb: ON_RUNS[verb] for verb in ("resume", "reconcile", "retry", "cancel", "compensate", "terminate", "reopen")
+    verb: ON_RUNS[verb]
+    for verb in ("resume", "reconcile", "retry", "cancel", "compensate", "terminate", "reopen", "migrate")
 }
-"""The verbs that may be done to many. What happened is said of one run at a time: nobody has looked at a hundred."""
+"""The verbs that may be done to many.
+
+Left out is what a person says of one run that they have looked at, since nobody has looked at a hundred: what happened
+(`settle`, `settle conflict`), and that a thing is to be done another way, or decided anew (`forward`, `redecide`).
+"""
 
 _PAGE = 200
 

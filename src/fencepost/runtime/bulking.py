@@ -35,10 +35,12 @@ def begin(app: Desk, verb: str, wanted: Selection, **arguments: Any) -> Bulk | N
     own, `by` and `reason` among them.
 
     Raises:
-        Misuse: the selection or the verb is none.
+        Misuse: the selection or the verb is none, or who or why is missing.
+        NotPermitted: they lack the verb's role; no job is written down, which somebody who has it could meet.
         VerbRefused: the job is there already, and paused.
     """
     require_known(verb)
+    ask(app, verb, "", by=str(arguments["by"]), reason=str(arguments["reason"]))
     runs = select(app.store, app.namespace, wanted)
     if not runs:
         return None
@@ -115,9 +117,10 @@ def _do(app: Desk, bulk: Bulk, one: BulkRun, by: str) -> Each | None:
     """Do the verb to one run; None: it is not to be done, since the job is paused or somebody else has done it."""
     ticks = Tick(bulk.no, one.run.no)
     as_seen = replace(one.run, version=one.seen)
+    why = bulk.reason if by == bulk.actor else f"{bulk.reason} (bulk job {bulk.no}, which {bulk.actor} has begun)"
     try:
         after = VERBS[bulk.verb](
-            _Ticking(app, ticks), as_seen, version=one.seen, by=by, reason=bulk.reason, **json.loads(bulk.arguments)
+            _Ticking(app, ticks), as_seen, version=one.seen, by=by, reason=why, **json.loads(bulk.arguments)
         )
     except NotToBeDone:
         return None

@@ -15,6 +15,7 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from fencepost.core.compensation import to_settle_first
 from fencepost.core.duration import SECOND
 from fencepost.core.errors import (
     ChildRefused,
@@ -22,6 +23,7 @@ from fencepost.core.errors import (
     ErrorRecord,
     FencepostError,
     Misuse,
+    NotPermitted,
     RunCancelled,
     RunEnded,
     RunTerminated,
@@ -187,11 +189,14 @@ async def unknown_below(execution: Execution, run: int) -> str | None:
     return found[0] if found else None
 
 
-async def compensate_child(execution: Execution, child: Run, ask: CompensateAsk, *, within: int) -> str | Later | None:
+async def compensate_child(
+    execution: Execution, child: Run, ask: CompensateAsk, *, within: int
+) -> tuple[str, str] | Later | None:
     """Have a child that has ended compensated, by the verb that a person has and under the roles of whoever asks.
 
-    Returns what became of it, `Later` (to look again `within` that time) while it is at work, or None where nothing of
-    it stands.
+    One that was ended over an unknown effect is among them: only a life of its own settles what it has sent.
+    Returns what became of it and why, `Later` (to look again `within` that time) while it is at work, or None where
+    nothing of it stands.
     """
     host, parent = execution.host, execution.history.run
     tag = f"run {parent.id} at {ask.position}"
@@ -199,18 +204,20 @@ async def compensate_child(execution: Execution, child: Run, ask: CompensateAsk,
     later = Later(until=host.now() + within, why=f"child run {child.id} is compensated")
     if history.run.ended_at is None:
         return later
-    if _was_compensated_by(history, tag):
-        return "compensated" if history.run.state is RunState.COMPENSATED else "failed"
     if history.run.state is RunState.COMPENSATED:
-        return "compensated"
-    if not leaves_something(history):
+        return "compensated", ""
+    if _was_compensated_by(history, tag):
+        return "failed", f"run {child.id} is {history.run.state}"
+    if not leaves_something(history) and not to_settle_first(history.operations):
         return None
     try:
         await asyncio.to_thread(
             verbs.compensate, host, history.run, by=tag, reason=ask.reason or "its parent is", roles=ask.roles
         )
-    except Misuse:
-        return "not settled"
+    except NotPermitted as refused:
+        return "not permitted", refused.message
+    except Misuse as refused:
+        return "not settled", refused.message
     host.wake()
     return later
 

@@ -168,7 +168,11 @@ class _Turn:
     async def compensate(
         self, execution: Execution, ask: CompensateAsk, effects: list[CompensatedEffect]
     ) -> Conclusion | None:
-        """Compensate what stands of it and append what became of each; or what stops the compensation for now."""
+        """Compensate what stands of it and append what became of each; or what stops the compensation for now.
+
+        What is not settled for an unknown effect of a child is asked again: that child is compensated in its own place,
+        which settles it, and the whole is gone through once more when it has ended.
+        """
         if any(child.run.ended_at is None for child in self._children):
             return Later(until=execution.host.now() + self._within, why="a child has not ended")
         in_order = order(self._operations, self._children)
@@ -194,7 +198,10 @@ class _Turn:
     ) -> CompensatedEffect | Conclusion | None:
         """What became of a child's effects, which it compensates itself; None where it has none."""
         outcome = await compensate_child(execution, child.run, ask, within=self._within)
-        return CompensatedEffect(child.position, outcome, child.run.id) if isinstance(outcome, str) else outcome
+        if isinstance(outcome, tuple):
+            became, why = outcome
+            return CompensatedEffect(child.position, became, child.run.id, why)
+        return outcome
 
     @property
     def _within(self) -> int:

@@ -91,6 +91,12 @@ def _require_second(app: Desk, found: Proposal, by: str) -> None:
             hint="ask somebody else, or decline it",
             ids={"run": found.run_id, "proposal": str(found.no)},
         )
+    if found.is_purged():
+        raise VerbRefused(
+            f"run {found.run_id!r} was purged, and what was proposed for it as well",
+            hint="decline it",
+            ids={"run": found.run_id, "proposal": str(found.no)},
+        )
     if not found.is_whole():
         raise VerbRefused(
             "the proposal's row is not as it was written", hint="decline it", ids={"proposal": str(found.no)}

@@ -111,7 +111,7 @@ def _named(declared: Workflow[..., Any]) -> str:
 
 def _strictly(app: App, rows: list[RecoveryRow]) -> list[RecoveryRow]:
     """To a strict app a second layer that retries is a blank too."""
-    off = {stack.step: stack.off for stack in app.stacks()}
+    off = {stack.step: stack.off for stack in app.stacks() if stack.repeats}
     return [
         replace(row, blanks=(*row.blanks, f"second layer retries ({off[row.step]})")) if row.step in off else row
         for row in rows

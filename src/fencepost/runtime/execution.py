@@ -245,8 +245,8 @@ class Execution(Recording):
     def _fall_due(self) -> None:
         """A wait's or sleep's time is over, or a signal is there, while an effect in flight keeps the run here."""
         mine = self._act(self._deliver_due()) if not self.is_over() else None
-        if mine is not None:
-            self._spawn(mine)
+        if mine is not None or self.moves:
+            self.open_lane(self._lane(mine))
 
     def _withdraw(self, position: str) -> None:
         self._withdrawn.add(position)
@@ -280,6 +280,7 @@ class Execution(Recording):
                 ask = self.conclude(ask, await compensate(self, ask))
             else:
                 ask = await children.start(self, ask)
+        await self.hand_in(lambda: bool(self._led or self.bodies))
 
     # -- leading one step -----------------------------------------------------------------------------------------
 

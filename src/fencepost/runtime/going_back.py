@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.core.compensation import OPERATOR, may_start
 from fencepost.core.contract import Contract
-from fencepost.core.errors import VerbRefused
+from fencepost.core.errors import NotPermitted
 from fencepost.core.identity import canonical
 from fencepost.core.records import History, Run
 from fencepost.core.states import OperationState, StepState
@@ -73,7 +73,7 @@ def _require_right(app: Desk, history: History, roles: frozenset[str]) -> None:
     asked = [(one, found) for one in stands if isinstance(found := terms.get(one.effect), Compensation)]
     if asked and not any(may_start(found.by, roles) for _, found in asked):
         one, found = asked[0]
-        raise VerbRefused(
+        raise NotPermitted(
             f"{one.position} may be compensated by {found.starters}, not by {' or '.join(sorted(roles))}",
             hint="have somebody do it whom the effect's compensation names",
             ids={"run": history.run.id},

@@ -274,10 +274,10 @@ class Operators(ABC):
         `resume_bulk` goes on with it. No run is done twice.
 
         Args:
-            verb: resume, reconcile, retry, cancel, compensate, terminate or reopen.
+            verb: resume, reconcile, retry, cancel, compensate, terminate, reopen or migrate.
             wanted: which runs, and how many at most.
             dry_run: change nothing.
-            **arguments: the verb's own: `by`, `reason`, and where it takes them `step` and `item`.
+            **arguments: the verb's own: `by`, `reason`, and where it takes them `step` and `item`, or `to`.
 
         Raises:
             Misuse: the selection or the verb is none. What is refused of a single run is told with it.

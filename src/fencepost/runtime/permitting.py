@@ -1,18 +1,20 @@
 """Checks the approval of a call just before it is sent: that it allows this very call, and that both persons still may.
 
-The rule is `core.approval`; here the declared read is asked, once for the approver and once for the run's principal,
-each a step of the run with a row of its own. Nothing asked earlier counts: whoever is about to send asks, and the
-answers are committed with the dispatch that uses the approval. A refusal is the operation's error, with an audit row.
-Who calls this, and what is sent then, is `effects.perform`.
+The rule is `core.approval`. Here the ledger's policy is asked whether the approver has the role still, and the declared
+read for the approver and for the run's principal, each question a step of the run with a row of its own. Nothing asked
+earlier counts: whoever is about to send asks, and the answers are committed with the dispatch that uses the approval. A
+refusal is the operation's error, with an audit row. Who calls this, and what is sent then, is `effects.perform`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.approval import Right, Role, Use, lost, persons, refusal
 from fencepost.core.asks import StepAsk
 from fencepost.core.errors import ApprovalRefused, ErrorRecord, HistoryMismatch, Misuse
+from fencepost.core.permissions import Permissions
 from fencepost.core.records import Operation, Step
 from fencepost.core.refusal import PIN
 from fencepost.core.states import OperationState, StepState
@@ -48,6 +50,11 @@ async def check(
     wait = _wait_of(execution, approved)
     found = refusal(_use(execution, approved, operation, wait), now())
     authorise = approved.spec.authorise if approved.spec is not None else None
+    if found is None:
+        if not await asyncio.to_thread(_has_role, execution, approved.approval.by):
+            found = lost("approver", approved.approval.by)
+        # Meanwhile its time may have passed, and another branch may have used it.
+        found = found or refusal(_use(execution, approved, operation, wait), now())
     if found is None and authorise is not None:
         for role, who in persons(approved.approval, execution.history.run.principal):
             answer = await _ask(execution, hands, approved, operation, (role, who))
@@ -56,7 +63,6 @@ async def check(
             if not answer:
                 found = lost(role, who)
                 break
-        # While they were asked, its time may have passed, and another branch may have used it.
         found = found or refusal(_use(execution, approved, operation, wait), now())
     if found is not None:
         return _refused(execution, approved, operation, f"{found[0]}: {found[1]}")
@@ -66,6 +72,12 @@ async def check(
         return Later(until=now(), why="it must not begin just now; the approval is checked again when it may")
     operation.approval = wait
     return None
+
+
+def _has_role(execution: Execution, approver: str) -> bool:
+    """Whether whoever gave an approval may still give one, by the policy that is in the ledger now; blocking."""
+    text = execution.host.store.policy(execution.history.run.namespace)
+    return text is None or Permissions.from_text(text).lacks(approver, "approve") is None
 
 
 def _wait_of(execution: Execution, approved: Approved[Any]) -> str | None:

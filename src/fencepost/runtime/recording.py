@@ -7,6 +7,7 @@ this copy of the run worthless; what it saw is kept (`refusals`). What is handed
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,13 @@ class Recording:
             self.host.counts.refused[answer.value] += 1
             self._refusals.refuse(group)
         return answer
+
+    async def hand_in(self, is_busy: Callable[[], bool]) -> None:
+        """Let nothing that is known wait for what is in flight beside it; the end of a life hands in the rest."""
+        if is_busy():
+            await asyncio.sleep(0)  # what arrives in the same moment is one group
+            if is_busy() and self.refused is None and (self.moves or self.observations):
+                await self.record([], [])
 
     def keep(self, moves: list[Move], observations: list[Observe]) -> Answer:
         """What comes after the first refusal is not sent, but not forgotten either."""

@@ -28,7 +28,7 @@ from fencepost.core.records import (
     Run,
     Step,
 )
-from fencepost.core.recovery import Moment, absence_is_proof, span_remaining, was_reported
+from fencepost.core.recovery import BY_ONE_CLOCK, Moment, absence_is_proof, span_remaining, was_reported
 from fencepost.core.states import COMPENSATED, FINAL_OPERATION_STATES, OperationState, Outcome, RunState, StepState
 from fencepost.core.transitions import RUN, STEP, OperationEvent, RunEvent, StepEvent
 from fencepost.effects.deliberate import renewed
@@ -199,8 +199,8 @@ def settle(
         else:
             _require_proof(app, history, operation, now, override=override)
             moves = entry.prove_absent(evidence, now)
-        if history.run.state is RunState.HELD:
-            moves.append(go_on(history.run, now))
+        if history.run.ended_at is None:  # whoever is at work on it has not heard of this, and is to begin nothing more
+            moves += [*disown(history, now), *at_once(history.run, now)]
         return Deed(moves, [seen])
 
     asked = {"happened": happened, "result": result, "reference": reference, "override": override}
@@ -361,7 +361,7 @@ def _require_proof(app: Desk, history: History, operation: Operation, now: int, 
         seconds = -(-span_remaining(operation, contract, moment) // SECOND)
         raise VerbRefused(
             f"an old request of {operation.position} may still land for {spelled(seconds * SECOND)}",
-            hint="wait that long, or override, which loses the guarantee",
+            hint=f"wait that long, or override, which loses the guarantee; {BY_ONE_CLOCK}",
             ids={"run": history.run.id},
         )
 

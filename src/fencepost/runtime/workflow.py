@@ -121,7 +121,8 @@ def workflow(
         version: of its code; a run is pinned to the one that it began under.
         name: of the workflow, if not the function's.
         on_failure: what becomes of a run's effects when its own code raises. "stand": nothing, until somebody decides;
-            "compensate": they are compensated, as `run.compensate` would do it, and the run ends with its error.
+            "compensate": they are compensated, as `run.compensate` would do it, and the run ends with its error. A
+            budget that is spent raises nothing: the run is held, its effects stand, and a person decides.
         queue: under whose limits its runs are worked on, children and scheduled ones too, unless started in another.
 
     Raises:

@@ -16,8 +16,11 @@ from fencepost.store.governing import Purging
 from fencepost.store.statements import Wanted
 from fencepost.store.verbs import Verbs, whole
 
+_EMPTIED = ("purge_proposal", "purge_bulk_run")
+"""What people wanted done to it: these rows stay, since an audit row or a job speaks of them, and lose their texts."""
+
 _REMOVED = ("purge_observation", "purge_attempt", "purge_operation", "purge_step", "purge_signal", "purge_piece")
-"""After `purge_run`, without which what was seen cannot be removed."""
+"""After the run's own row, without which what was seen cannot be removed."""
 
 
 class PurgeVerbs(Verbs):
@@ -46,7 +49,8 @@ class PurgeVerbs(Verbs):
             writes: list[Wanted] = []
             for _, run_id in found:
                 which: dict[str, Any] = {"namespace": wanted.namespace, "id": run_id}
-                writes.append(("purge_run", {**which, "now": now, "mark": stand_in(PURGED, {"at": now})}))
+                marked = {**which, "mark": stand_in(PURGED, {"at": now})}
+                writes += [("purge_run", {**marked, "now": now}), *((name, marked) for name in _EMPTIED)]
                 writes += [(name, which) for name in _REMOVED]
             work.execute_all(writes)
             self._append(work, audit([run_id for _, run_id in found]))

@@ -61,6 +61,16 @@ UPDATE fencepost.run SET
     cancel = CASE WHEN cancel IS NOT NULL THEN :mark END
 WHERE namespace = :namespace AND id = :id AND ended_at IS NOT NULL AND purged_at IS NULL;
 
+-- name: purge_proposal
+-- Empty what was proposed to be done to it.
+UPDATE fencepost.proposal SET arguments = :mark
+WHERE run IN (SELECT no FROM fencepost.run WHERE namespace = :namespace AND id = :id);
+
+-- name: purge_bulk_run
+-- Empty what was said of it where it was refused among many.
+UPDATE fencepost.bulk_run SET says = :mark
+WHERE says IS NOT NULL AND run IN (SELECT no FROM fencepost.run WHERE namespace = :namespace AND id = :id);
+
 -- name: purge_observation
 -- Remove what was seen of its operations.
 DELETE FROM fencepost.observation WHERE run IN (SELECT no FROM fencepost.run WHERE namespace = :namespace AND id = :id);

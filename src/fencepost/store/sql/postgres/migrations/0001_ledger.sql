@@ -588,6 +588,9 @@ CREATE TABLE fencepost.proposal (
 -- The same click counts once; and what is open is what a person lists.
 CREATE UNIQUE INDEX proposal_open ON fencepost.proposal (run, digest) WHERE state = 'open';
 
+-- A purge looks for what was proposed for a run.
+CREATE INDEX proposal_of_run ON fencepost.proposal (run);
+
 -- What nothing new is sent toward: by a person's order, or because a breaker has opened. Each dispatch looks here, so it
 -- is small, and nearly always empty. Whoever adds to it waits until the dispatches under way are committed, and keeps
 -- the next ones waiting (`lock_containment`, `lock_runs`): what is sent afterwards has seen the row.
@@ -679,6 +682,9 @@ CREATE TABLE fencepost.bulk_run (
     -- Whoever is refused is told why.
     CHECK ((outcome = 'refused') = (says IS NOT NULL))
 );
+
+-- A purge looks for a run in jobs.
+CREATE INDEX bulk_run_of_run ON fencepost.bulk_run (run);
 
 -- By what services and people call over HTTP. Of a token only its digest is here, so that whoever reads the ledger, or a
 -- copy of it, can call with none.

@@ -513,6 +513,9 @@ CREATE TABLE proposal (
 -- The same click counts once; and what is open is what a person lists.
 CREATE UNIQUE INDEX proposal_open ON proposal (run, digest) WHERE state = 'open';
 
+-- A purge looks for what was proposed for a run.
+CREATE INDEX proposal_of_run ON proposal (run);
+
 -- What nothing new is sent toward: by a person's order, or because a breaker has opened. Each dispatch looks here, so it
 -- is small, and nearly always empty.
 CREATE TABLE containment (
@@ -603,6 +606,9 @@ CREATE TABLE bulk_run (
     -- Whoever is refused is told why.
     CHECK ((outcome = 'refused') = (says IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
+
+-- A purge looks for a run in jobs.
+CREATE INDEX bulk_run_of_run ON bulk_run (run);
 
 -- By what services and people call over HTTP. Of a token only its digest is here, so that whoever reads the ledger, or a
 -- copy of it, can call with none.
