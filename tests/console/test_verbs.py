@@ -17,7 +17,7 @@ from fencepost.core.errors import ChangedSince
 from fencepost.core.permissions import VERBS
 from fencepost.core.records import Run
 from fencepost.core.states import RunState
-from fencepost.runtime.bulk import VERBS as IN_BULK
+from fencepost.runtime.bulk import IN_BULK
 from fencepost.runtime.repertoire import ON_RUNS
 from tests.console.conftest import Serve, Served
 from tests.runtime import test_every_verb as stages

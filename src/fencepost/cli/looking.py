@@ -99,8 +99,8 @@ def _why(run: Run, store: Store) -> str:
     if run.state is not RunState.WAITING:
         return label(run.state)
     until = f"until {instant(run.wake_at)}" if run.wake_at else label(run.state)
-    stopped = kept_back(run, store.contained(run.namespace)) if run.behind is not None else []
-    return "; ".join([*stopped, *awaited(store.load(run.no))]) or until
+    contained = kept_back(run, store.contained(run.namespace)) if run.behind is not None else []
+    return "; ".join([*contained, *awaited(store.load(run.no))]) or until
 
 
 def show(

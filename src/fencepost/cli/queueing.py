@@ -17,7 +17,7 @@ from fencepost.console.documents import queue_row
 from fencepost.console.printable import printable
 
 if TYPE_CHECKING:
-    from fencepost.core.queue import Standing
+    from fencepost.core.queue import QueueStanding
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
 
@@ -90,11 +90,11 @@ def _act(
     return Exit.DONE
 
 
-def _state(one: Standing) -> str:
+def _state(one: QueueStanding) -> str:
     return "active" if one.paused_at is None else f"paused by {one.paused_by} because {one.paused_because}"
 
 
-def _rate(one: Standing) -> str:
+def _rate(one: QueueStanding) -> str:
     from fencepost.core.duration import spelled
 
     return "any" if one.rate is None else f"{one.begun} of {one.rate} in {spelled(one.rate_within or 0)}"

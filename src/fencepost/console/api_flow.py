@@ -26,7 +26,7 @@ from fencepost.console.documents import Document, containment_row, queue_row, sc
 from fencepost.console.paths import Named
 from fencepost.console.problems import documented
 from fencepost.console.versions import IfMatch, number_meant
-from fencepost.core.queue import Standing
+from fencepost.core.queue import QueueStanding
 from fencepost.core.schedule import Plan
 from fencepost.runtime import queues, schedules
 
@@ -117,13 +117,15 @@ async def _on_schedule(
     return {"verb": said, "schedule": None if plan is None else schedule_row(plan, works=works)}
 
 
-async def _on_queue(caller: Caller, said: str, verb: Callable[..., Standing], name: str, form: Because) -> Document:
+async def _on_queue(
+    caller: Caller, said: str, verb: Callable[..., QueueStanding], name: str, form: Because
+) -> Document:
     found = await asyncio.to_thread(verb, caller, name, by=caller.person, reason=form.reason)
     caller.wake()
     return {"verb": said, "queue": (await asyncio.to_thread(_with_lengths, caller, [found]))[0]}
 
 
-def _with_lengths(caller: Caller, found: list[Standing]) -> list[Document]:
+def _with_lengths(caller: Caller, found: list[QueueStanding]) -> list[Document]:
     lengths = caller.store.queue_lengths(caller.namespace)
     return [queue_row(one, *lengths.get(one.name, (0, 0))) for one in found]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fencepost.core.bulk import Bulk, BulkRun
     from fencepost.core.containment import Containment
     from fencepost.core.proposals import Proposal
-    from fencepost.core.queue import Standing
+    from fencepost.core.queue import QueueStanding
     from fencepost.core.records import Audit, Run
     from fencepost.core.schedule import Plan
     from fencepost.core.trace import Trace, TraceSpan
@@ -167,7 +167,7 @@ def audit_row(one: Audit) -> Document:
     }
 
 
-def queue_row(one: Standing, due: int, waiting: int) -> Document:
+def queue_row(one: QueueStanding, due: int, waiting: int) -> Document:
     """A queue with its limits and how full it is: so many runs are `due`, so many `waiting` for something else."""
     return {
         "name": one.name,

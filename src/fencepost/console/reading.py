@@ -14,7 +14,7 @@ from fencepost.console.story import Family, is_carried, story
 from fencepost.store.api import RunFilter
 
 if TYPE_CHECKING:
-    from fencepost.core.queue import Standing
+    from fencepost.core.queue import QueueStanding
     from fencepost.core.records import Run
     from fencepost.store.api import Store
 
@@ -58,7 +58,7 @@ def document_of(store: Store, run: Run, *, redact: bool = False) -> Document:
     )
 
 
-def _queue_of(run: Run, store: Store) -> Standing | None:
+def _queue_of(run: Run, store: Store) -> QueueStanding | None:
     """How the queue of a run stands, if it is in one."""
     found = store.queues(run.namespace) if run.queue is not None else []
     return next((one for one in found if one.name == run.queue), None)

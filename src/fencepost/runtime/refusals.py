@@ -95,7 +95,7 @@ def results_in(group: Group) -> list[Move]:
 
 
 def _gives_up(move: Move) -> bool:
-    """Whether it belongs to the hold that comes after it (`perform.Stopped.with_hold`)."""
+    """Whether it belongs to the hold that comes after it (`perform.Holding.with_hold`)."""
     if not isinstance(move, MoveOperation):
         return False
     return move.expected == OperationState.RESERVED and move.event == OperationEvent.REFUSE
