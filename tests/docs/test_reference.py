@@ -61,14 +61,14 @@ def test_every_alert_has_a_page_whose_commands_exist():
 
 
 def constant_reasons():
-    """What is given as reason wherever a run is stopped: literals, and constants of the same module."""
+    """What is given as reason wherever a run is held: literals, and constants of the same module."""
     for path in Path(fencepost.__file__).parent.rglob("*.py"):
         text = path.read_text("utf-8")
         for call in ast.walk(ast.parse(text)):
-            if not (isinstance(call, ast.Call) and ast.unparse(call.func) in {"Stopped", "self._stop"}):
+            if not (isinstance(call, ast.Call) and ast.unparse(call.func) in {"Holding", "self._hold"}):
                 continue
             named = {word.arg: word.value for word in call.keywords}
-            given = named.get("reason") or call.args[0 if ast.unparse(call.func) == "self._stop" else 2]
+            given = named.get("reason") or call.args[0 if ast.unparse(call.func) == "self._hold" else 2]
             if isinstance(given, ast.Constant):
                 yield given.value
             elif isinstance(given, ast.Name) and given.id.isupper():

@@ -31,7 +31,7 @@ from fencepost.core.recovery import Moment
 from fencepost.core.states import LeaseState, StepState
 from fencepost.effects.attempting import Attempting
 from fencepost.effects.call import Call
-from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
+from fencepost.effects.conclusion import Concluded, Conclusion, Holding, Later, Superseded
 from fencepost.effects.deadline import boot_now
 from fencepost.effects.declare import Bound, compute, read
 from fencepost.effects.deliberate import FORMAT_BUDGET_SPENT, INTERRUPTED, RunBody, renewed, work_out
@@ -284,13 +284,13 @@ def test_the_budget_of_attempts_outlives_crashes_and_stops_the_run(ledger):
         ledger.time += MINUTE
     last = Loop(ledger, body=raising(errors[2]))
     conclusion = last.lead(stock("ball"))
-    assert (type(conclusion), conclusion.reason, conclusion.detail) == (Stopped, BUDGET_SPENT, "three")
+    assert (type(conclusion), conclusion.reason, conclusion.detail) == (Holding, BUDGET_SPENT, "three")
     assert last.runs == [3]
     assert ledger.step.state is StepState.OPEN
     assert ledger.detail["spent"] == BUDGET_SPENT
     # It stays so, whoever leads it, until a person gives a new budget.
     again = Loop(ledger)
-    assert again.lead(stock("ball")) == Stopped(reason=BUDGET_SPENT, detail="three")
+    assert again.lead(stock("ball")) == Holding(reason=BUDGET_SPENT, detail="three")
     assert again.runs == []
 
 
@@ -462,7 +462,7 @@ def test_the_format_budget_outlives_a_crash_and_then_holds_the_run(ledger, serve
     assert ledger.detail["format_failures"] == 2
     heir = Loop(ledger, server.endpoint())
     conclusion = heir.lead(count("three"))
-    assert (type(conclusion), conclusion.reason) == (Stopped, FORMAT_BUDGET_SPENT)
+    assert (type(conclusion), conclusion.reason) == (Holding, FORMAT_BUDGET_SPENT)
     assert conclusion.detail.startswith("answer: ")
     assert heir.runs == [3]
     assert ledger.detail["bad_outputs"] == ["a", "b", "c"]

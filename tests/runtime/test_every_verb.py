@@ -34,8 +34,7 @@ from fencepost.runtime import (
     signalling,
 )
 from fencepost.runtime.app import App
-from fencepost.runtime.bulk import VERBS as IN_BULK
-from fencepost.runtime.bulk import Selection
+from fencepost.runtime.bulk import IN_BULK, Selection
 from fencepost.runtime.repertoire import ON_RUNS
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
@@ -131,7 +130,7 @@ def test_the_table_the_repertoire_and_the_stages_name_the_same_verbs() -> None:
     on_runs = {name for name, verb in VERBS.items() if verb.compares is Compares.RUN_VERSION}
     assert on_runs == set(ON_RUNS) == set(STAGES)
     assert set(IN_BULK) < on_runs < set(CASES)
-    assert set(applicable.VERBS) < set(VERBS)
+    assert set(applicable.APPLIES) < set(VERBS)
 
 
 def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:

@@ -154,12 +154,12 @@ async def test_a_worker_that_stops_between_two_answers_loses_none(db):
         second = await run.do(classify("two"))
         return [first.name, second.name]
 
-    class Stopping(Answers):
+    class Cancelling(Answers):
         def answer(self, question: Question) -> str:
             app._workers[0].stop()
             return super().answer(question)
 
-    answers = Stopping(GOOD)
+    answers = Cancelling(GOOD)
     async with working(db, twice, model=answers) as app:
         await app.start(twice, id="r")
         await until(lambda: answers.asked == 1, "the question")

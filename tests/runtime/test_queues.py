@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.core.duration import SECOND
 from fencepost.core.errors import DeclarationError, Misuse, RunInputMismatch
-from fencepost.core.queue import Candidate, Queue, Rate, Standing, chosen
+from fencepost.core.queue import Candidate, Queue, QueueStanding, Rate, chosen
 from fencepost.core.states import RunState
 from fencepost.runtime.app import App
 from fencepost.runtime.run import Run
@@ -283,7 +283,7 @@ async def test_a_line_stays_locked_behind_an_unknown_operation_of_a_run_that_was
 
 
 def standing(**changes):
-    plain = Standing("mail", None, None, None, None, None, None, None, 0, 0, 0, None)
+    plain = QueueStanding("mail", None, None, None, None, None, None, None, 0, 0, 0, None)
     return plain._replace(**changes)
 
 

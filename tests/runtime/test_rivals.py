@@ -18,8 +18,7 @@ from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.runtime.app import App
 from fencepost.runtime.applicable import verbs_for
-from fencepost.runtime.bulk import VERBS as IN_BULK
-from fencepost.runtime.bulk import Selection
+from fencepost.runtime.bulk import IN_BULK, Selection
 from fencepost.runtime.repertoire import ON_RUNS
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow

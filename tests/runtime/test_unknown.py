@@ -294,7 +294,7 @@ async def test_a_spent_budget_reaches_nobody_but_a_person_when_the_process_dies_
         await app.start(tolerant, id="r")
         await gate.reached.wait()
         life = app._workers[0]._lives[1]
-        await until(lambda: life.stopped, "the budget to be spent")
+        await until(lambda: life.holding, "the budget to be spent")
         resting = life.operations["sought"]
         await until(lambda: app.store.now() > (resting.not_before or 0), "the pause before the next look-up")
         gate.opened.set()

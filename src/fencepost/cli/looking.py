@@ -17,7 +17,7 @@ from fencepost.cli.printable import instant
 from fencepost.core.records import Lease, Run
 
 if TYPE_CHECKING:
-    from fencepost.core.queue import Standing
+    from fencepost.core.queue import QueueStanding
     from fencepost.store.api import Store
 
 State = Annotated[str | None, typer.Option("--state", metavar="STATE", help="Only runs in this state.")]
@@ -128,8 +128,8 @@ def _why(run: Run, store: Store) -> str:
     if run.state is not RunState.WAITING:
         return label(run.state)
     until = f"until {instant(run.wake_at)}" if run.wake_at else label(run.state)
-    stopped = kept_back(run, store.contained(run.namespace)) if run.behind is not None else []
-    return "; ".join([*stopped, *awaited(store.load(run.no))]) or until
+    contained = kept_back(run, store.contained(run.namespace)) if run.behind is not None else []
+    return "; ".join([*contained, *awaited(store.load(run.no))]) or until
 
 
 def show(
@@ -185,7 +185,7 @@ def show(
     return Exit.DONE
 
 
-def _queue_of(run: Run, store: Store) -> Standing | None:
+def _queue_of(run: Run, store: Store) -> QueueStanding | None:
     """How the queue of a run stands, if it is in one."""
     found = store.queues(run.namespace) if run.queue is not None else []
     return next((one for one in found if one.name == run.queue), None)

@@ -150,10 +150,10 @@ def _checked(wanted: Selection) -> Selection:
 
 
 def _known(verb: str) -> str:
-    from fencepost.runtime.bulk import VERBS
+    from fencepost.runtime.bulk import IN_BULK
 
-    if verb not in VERBS:
-        raise Usage(f"{verb!r} is not done to many runs", hint=f"one of: {', '.join(VERBS)}")
+    if verb not in IN_BULK:
+        raise Usage(f"{verb!r} is not done to many runs", hint=f"one of: {', '.join(IN_BULK)}")
     return verb
 
 

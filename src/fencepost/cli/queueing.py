@@ -16,7 +16,7 @@ from fencepost.cli.options import AppOption, AsJson, By, Db, Namespace, Reason, 
 from fencepost.cli.printable import instant, printable
 
 if TYPE_CHECKING:
-    from fencepost.core.queue import Standing
+    from fencepost.core.queue import QueueStanding
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
 
@@ -89,17 +89,17 @@ def _act(
     return Exit.DONE
 
 
-def _state(one: Standing) -> str:
+def _state(one: QueueStanding) -> str:
     return "active" if one.paused_at is None else f"paused by {one.paused_by} because {one.paused_because}"
 
 
-def _rate(one: Standing) -> str:
+def _rate(one: QueueStanding) -> str:
     from fencepost.core.duration import spelled
 
     return "any" if one.rate is None else f"{one.begun} of {one.rate} in {spelled(one.rate_within or 0)}"
 
 
-def _row(one: Standing, due: int, waiting: int) -> dict[str, Any]:
+def _row(one: QueueStanding, due: int, waiting: int) -> dict[str, Any]:
     from fencepost.core.duration import spelled
 
     return {

@@ -23,7 +23,7 @@ from fencepost.cli.printable import compact, instant
 from fencepost.core.approval import digest_waited_for
 from fencepost.core.containment import Containment
 from fencepost.core.decisions import decisions
-from fencepost.core.queue import Standing
+from fencepost.core.queue import QueueStanding
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
 from fencepost.core.standin import clear_of, missing
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, SignalState, StepState, label
@@ -89,7 +89,7 @@ def story(
     family: Family | None = None,
     ahead: tuple[str, str] | None = None,
     contained: Sequence[Containment] = (),
-    queue: Standing | None = None,
+    queue: QueueStanding | None = None,
     redact: bool = False,
 ) -> Document:
     """The document of one run. With `redact`, requests, results, evidence and signals' values are left out.
@@ -369,7 +369,7 @@ def waits_for(
     history: History,
     ahead: tuple[str, str] | None = None,
     contained: Sequence[Containment] = (),
-    queue: Standing | None = None,
+    queue: QueueStanding | None = None,
 ) -> list[str]:
     """What has to happen before the run goes on, in words; empty for one that has ended."""
     run = history.run

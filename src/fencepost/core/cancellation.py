@@ -3,7 +3,7 @@
 A cancel passes from a person to the worker, from there to the bodies that run and to the targets; each layer is read
 from what was written down when it was reached, and a layer that was not reached is empty. Nothing here proves an
 outcome: what a target says of a cancel is shown, and the operation stays what it is. Writing the layers down is
-`runtime.stopping`.
+`runtime.cancelling`.
 """
 
 from __future__ import annotations

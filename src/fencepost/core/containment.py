@@ -74,9 +74,9 @@ class Containment:
         return self.probe_run == run
 
 
-def behind(stops: Iterable[Containment]) -> str:
+def behind(contained: Iterable[Containment]) -> str:
     """The marks of what a run waits behind, as its row holds them: each ends as it begins, with a line break."""
-    return "\n" + "".join(stop.mark.removeprefix("\n") for stop in stops)
+    return "\n" + "".join(one.mark.removeprefix("\n") for one in contained)
 
 
 def kind_of(text: str) -> Kind:

@@ -67,7 +67,7 @@ class Queue:
                 )
 
 
-class Standing(NamedTuple):
+class QueueStanding(NamedTuple):
     """What the ledger holds of a queue: its limits, whether it is paused, how many slots are taken, how many began."""
 
     name: str
@@ -129,7 +129,7 @@ class Candidate(NamedTuple):
     held: int
 
 
-def chosen(standing: Standing, candidates: Iterable[Candidate]) -> list[Candidate]:
+def chosen(standing: QueueStanding, candidates: Iterable[Candidate]) -> list[Candidate]:
     """Those that may be claimed now, together; the others stay."""
     slots, fresh, found = standing.slots, standing.fresh, []
     of_key: Counter[str] = Counter()

@@ -171,7 +171,7 @@ class Attempting(Tellable):
         """Raise `LeaseLost` or another `NotOwner` if this process may start no send now; nothing has been sent."""
         try:
             if self.told:
-                raise self.stopped()
+                raise self.cancel_accepted()
             self.site.permission()
         except NotOwner as error:
             raise self.unsent(error) from None

@@ -43,7 +43,7 @@ class Later(Conclusion):
 
 
 @dataclass(slots=True)
-class Stopped(Conclusion):
+class Holding(Conclusion):
     """The run must be held for a person; `at` is the position of the operation, if not the one that was led.
 
     `with_hold` are moves that must not be in the ledger without the hold: an operation whose budget is spent has failed

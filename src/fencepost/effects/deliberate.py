@@ -35,7 +35,7 @@ from fencepost.core.retry import pause
 from fencepost.core.states import StepState
 from fencepost.core.transitions import STEP, StepEvent
 from fencepost.effects.classifiers import read_client_error
-from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
+from fencepost.effects.conclusion import Concluded, Conclusion, Holding, Later, Superseded
 from fencepost.effects.declare import Bound
 from fencepost.effects.entry import Owner
 from fencepost.effects.failures import error_record
@@ -161,13 +161,13 @@ class Deliberation:
         if record.state is not StepState.OPEN:
             return self._recorded()
         if self.tally.spent is not None:
-            return Stopped(reason=self.tally.spent, detail=_message(record.error))
+            return Holding(reason=self.tally.spent, detail=_message(record.error))
         if record.due_at is not None and record.due_at > self.clock.now():
             return Later(until=record.due_at, why="the pause before the next attempt")
         while True:
             self.tally.attempts += 1
             sent: Sent = yield RunBody(record.position, self.tally.attempts)
-            if sent.stopped or self.entry.is_withdrawn():
+            if sent.cancelled or self.entry.is_withdrawn():
                 return Conclusion()  # its run or branch was cancelled meanwhile: the answer is nobody's
             if self.model is not None:
                 self.tally.endpoint = _endpoint(sent.evidence) or self.tally.endpoint
@@ -235,7 +235,7 @@ class Deliberation:
         text = getattr(error, "text", None) if model.keep_bad_output else None
         self.tally.count_malformed(text if isinstance(text, str) else None)
         if self.tally.format_failures >= model.format_attempts:
-            return self._stop(FORMAT_BUDGET_SPENT, error)
+            return self._hold(FORMAT_BUDGET_SPENT, error)
         return self._note(error)
 
     def _try_again(self, error: BaseException, retry: _Retry) -> Conclusion:
@@ -245,13 +245,13 @@ class Deliberation:
         used_up = budget.attempts is not None and self.tally.failures >= budget.attempts
         too_late = budget.within is not None and now - self.tally.budget_from > budget.within
         if used_up or too_late:
-            return self._stop(BUDGET_SPENT, error)
+            return self._hold(BUDGET_SPENT, error)
         until = now + pause(budget, self.tally.failures, draw=self.clock.draw(), retry_after=retry.retry_after)
         return Later([self._note(error, due_at=until)], until=until, why="the pause before the next attempt")
 
-    def _stop(self, reason: str, error: BaseException) -> Stopped:
+    def _hold(self, reason: str, error: BaseException) -> Holding:
         self.tally.spent = reason
-        return Stopped([self._note(error)], reason=reason, detail=error_record(error).message)
+        return Holding([self._note(error)], reason=reason, detail=error_record(error).message)
 
     def _note(self, error: BaseException, *, due_at: int | None = None) -> Move:
         now = self.clock.now()
@@ -305,7 +305,7 @@ def work_out(  # noqa: PLR0917 - the same order as a step is described everywher
     Returns:
     - `Concluded`: done or failed; its move and the delivery belong into one commit.
     - `Later`: a pause, whose end is stored with the step.
-    - `Stopped`: "budget spent" or "format budget spent". The step stays open, and stops again whenever it is led,
+    - `Holding`: "budget spent" or "format budget spent". The step stays open, and holds again whenever it is led,
       until `renewed` gives it a new budget.
     - `Superseded`: the ledger refused a note.
     """

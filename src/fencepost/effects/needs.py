@@ -56,7 +56,7 @@ class Authorise(NamedTuple):
     entry: Entry
 
 
-class Stops(NamedTuple):
+class ReadContained(NamedTuple):
     """Read what of this dispatch's marks is contained now; answered with the containments, none if it may go."""
 
     entry: Entry
@@ -98,7 +98,7 @@ class Sent:
     sends: int | None = None
     reference: str | None = None
     replayed: bool = False
-    stopped: bool = False
+    cancelled: bool = False
     """Whether the body was told that its run is cancelled, and brought nothing."""
     kept_out: bool = False
     """It was refused because of its credential, and a breaker has opened: what was refused waits for that."""
@@ -124,4 +124,4 @@ class Committed(NamedTuple):
 
 
 LookedUp = Found[Any] | Absent | Inconclusive | Conflicting
-Need = Record | Send | Stops | Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest
+Need = Record | Send | ReadContained | Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest

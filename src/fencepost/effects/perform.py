@@ -35,9 +35,10 @@ from fencepost.core.retry import pause
 from fencepost.core.states import OperationState, Outcome
 from fencepost.core.transitions import OperationEvent
 from fencepost.effects.answers import Absent, Conflicting, Found, Inconclusive
-from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
+from fencepost.effects.conclusion import Concluded, Conclusion, Holding, Later, Superseded
 from fencepost.effects.entry import Entry, Proof, Result
 from fencepost.effects.failures import error_record
+from fencepost.effects.kept_back import kept_back_by
 from fencepost.effects.needs import (
     Ask,
     Authorise,
@@ -54,7 +55,6 @@ from fencepost.effects.needs import (
     Sent,
 )
 from fencepost.effects.ports import Clock, Delivery, Door
-from fencepost.effects.stopped import stopped_by
 from fencepost.effects.values import Carried
 from fencepost.store.api import Answer
 from fencepost.store.moves import Move, Observe
@@ -139,7 +139,7 @@ class Performance:
                     return self._held(reason, self._last_words())
                 case GiveUp():
                     failed = entry.move(OperationEvent.REFUSE, self.clock.now())
-                    return Stopped(self._flush(), self._seen(), BUDGET_SPENT, self._last_words(), with_hold=[failed])
+                    return Holding(self._flush(), self._seen(), BUDGET_SPENT, self._last_words(), with_hold=[failed])
                 case _:
                     return (yield from self._recorded())
             if concluded is not None:
@@ -196,8 +196,8 @@ class Performance:
     def _contained(self) -> Generator[Need, Any, Later | None]:
         """Ask whether where the next dispatch goes is contained; None: it may go."""
         now = self.clock.now()
-        stopped = yield from stopped_by(self.entry, now, self.observations)
-        return None if stopped is None else Later(self._flush(), self._seen(), now, *stopped)
+        contained = yield from kept_back_by(self.entry, now, self.observations)
+        return None if contained is None else Later(self._flush(), self._seen(), now, *contained)
 
     def _authorise(self) -> Generator[Need, Any, Conclusion | None]:
         """Have the approval checked that this dispatch would use; None: it allows it now.
@@ -267,11 +267,11 @@ class Performance:
             # It happened; only its result cannot be kept. The run is held, nothing is sent again.
             outcome = Result(error=error_record(refused).as_text(), reference=sent.reference)
             self.moves += self.entry.settle([proof], now, retryable=False, outcome=outcome)
-            return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(refused))
+            return Holding(self._flush(), self._seen(), RESULT_MISSING, str(refused))
         outcome = Result(result=carried.text, reference=reference, delivered=self.delivery(self.position))
         self.moves += self.entry.succeed(proof, now, outcome)
         if self.entry.operation.conflict:
-            return Stopped(self._flush(), self._seen(), HoldReason.CONFLICT.value, "more than one attempt was applied")
+            return Holding(self._flush(), self._seen(), HoldReason.CONFLICT.value, "more than one attempt was applied")
         return Concluded(self._flush(), self._seen(), now, carried)
 
     def _delivered(self, result: Carried | str | None, now: int) -> Concluded:
@@ -339,11 +339,11 @@ class Performance:
             reference = found.reference or self.door.reference_of(found.result)
         except ValueRefused as refused:
             self.moves += self.entry.prove_happened(evidence, now, Result(reference=found.reference))
-            return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(refused))
+            return Holding(self._flush(), self._seen(), RESULT_MISSING, str(refused))
         outcome = Result(result=carried.text, reference=reference, delivered=self.delivery(self.position))
         self.moves += self.entry.prove_happened(evidence, now, outcome)
         if self.entry.operation.conflict:
-            return Stopped(self._flush(), self._seen(), HoldReason.CONFLICT.value, "a refused attempt is found applied")
+            return Holding(self._flush(), self._seen(), HoldReason.CONFLICT.value, "a refused attempt is found applied")
         return Concluded(self._flush(), self._seen(), now, carried)
 
     def _recorded(self) -> Generator[Need, Any, Conclusion]:
@@ -364,14 +364,14 @@ class Performance:
         """It happened, and its result is missing: read it by its reference where the effect can (`protocol` A8)."""
         reference = self.entry.operation.reference
         if not self.door.can_load or reference is None:
-            return Stopped(self._flush(), self._seen(), RESULT_MISSING, "settle it again with its result")
+            return Holding(self._flush(), self._seen(), RESULT_MISSING, "settle it again with its result")
         sent: Sent = yield Load(self.entry)
         if sent.error is not None:
-            return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(sent.error))
+            return Holding(self._flush(), self._seen(), RESULT_MISSING, str(sent.error))
         try:
             carried = self.door.carry_result(sent.value)
         except ValueRefused as refused:
-            return Stopped(self._flush(), self._seen(), RESULT_MISSING, str(refused))
+            return Holding(self._flush(), self._seen(), RESULT_MISSING, str(refused))
         now = self.clock.now()
         outcome = Result(result=carried.text, delivered=self.delivery(self.position))
         self.moves.append(self.entry.move(OperationEvent.APPLY, now, outcome))
@@ -380,7 +380,7 @@ class Performance:
     def _moment(self) -> Moment:
         return self.clock.moment(self.owned_since, self.scope)
 
-    def _held(self, reason: HoldReason, detail: str) -> Stopped:
+    def _held(self, reason: HoldReason, detail: str) -> Holding:
         """Hold the run for an operation; for an unknown one only if it is still that when the hold is written.
 
         Late evidence may settle it in this moment. The hold is refused then, and the run goes on with what is known.
@@ -388,8 +388,10 @@ class Performance:
         operation = self.entry.operation
         still: list[Move] = []
         if operation.state is OperationState.UNKNOWN:
-            still.append(self.entry.move(OperationEvent.LOSE, self.clock.now(), Result(not_before=operation.not_before)))
-        return Stopped(self._flush(), self._seen(), reason.value, detail, with_hold=still)
+            still.append(
+                self.entry.move(OperationEvent.LOSE, self.clock.now(), Result(not_before=operation.not_before))
+            )
+        return Holding(self._flush(), self._seen(), reason.value, detail, with_hold=still)
 
     # -- what is pending ------------------------------------------------------------------------------------------
 

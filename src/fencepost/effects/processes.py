@@ -1,7 +1,7 @@
 """The child processes that a body has begun: told when its run is cancelled, and killed when its time is over.
 
 A body hands them over with `with call.child(process)`. What such a process does to the outside is not seen from here:
-no lease, deadline or counter guards it. Who tells the body itself is `runtime.stopping`.
+no lease, deadline or counter guards it. Who tells the body itself is `runtime.cancelling`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a body is told when its run is to stop, and what is written down of that: flagged, signalled, cancelled, left.
 
 `Tellable` is the part of an attempt, `Told` the part of a `call` that a body sees. A body that was told sends nothing
-more. When bodies are told is decided in `runtime.stopping`, and how long each then has in `overdue`.
+more. When bodies are told is decided in `runtime.cancelling`, and how long each then has in `overdue`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Tellable:
         """Why nobody waits for the body any more."""
         return self.told or "its time is over"
 
-    def stopped(self) -> CancelAccepted:
+    def cancel_accepted(self) -> CancelAccepted:
         """Why nothing is sent any more."""
         return CancelAccepted(
             f"{self.told or CANCELLED}: nothing more is sent",
@@ -100,7 +100,7 @@ class Tellable:
         processes = self.processes = self.processes or ChildProcesses()
         with processes.holding(process):
             if self.told:
-                raise self.stopped()
+                raise self.cancel_accepted()
             yield
 
 

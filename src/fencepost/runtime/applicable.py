@@ -197,7 +197,7 @@ def _migrate(history: History) -> bool:
     return history.run.state is RunState.HELD and hold.get("reason") == HistoryMismatch.__name__
 
 
-VERBS: dict[str, Callable[[History], bool]] = {
+APPLIES: dict[str, Callable[[History], bool]] = {
     "settle": _settle,
     "settle conflict": _settle_conflict,
     "reconcile": _reconcile,
@@ -218,4 +218,4 @@ VERBS: dict[str, Callable[[History], bool]] = {
 
 def verbs_for(history: History) -> list[str]:
     """The verbs that apply to a run as it is, for screens."""
-    return [verb for verb, applies in VERBS.items() if applies(history)]
+    return [verb for verb, applies in APPLIES.items() if applies(history)]

@@ -24,7 +24,7 @@ from fencepost.store.moves import Move, MoveOperation, MoveRun, MoveStep, Observ
 if TYPE_CHECKING:
     from fencepost.store.api import Decision, Store
 
-VERBS: Mapping[str, Callable[..., Run]] = {
+IN_BULK: Mapping[str, Callable[..., Run]] = {
     verb: ON_RUNS[verb]
     for verb in ("resume", "reconcile", "retry", "cancel", "compensate", "terminate", "reopen", "migrate")
 }
@@ -111,9 +111,9 @@ def _as_shown(store: Store, namespace: str, run_id: str, version: int) -> Run:
 
 def require_known(verb: str) -> Callable[..., Run]:
     """The verb. Raises `Misuse` for one that may not be done to many."""
-    done = VERBS.get(verb)
+    done = IN_BULK.get(verb)
     if done is None:
-        raise Misuse(f"{verb!r} is not done to many runs", hint=f"one of: {', '.join(VERBS)}")
+        raise Misuse(f"{verb!r} is not done to many runs", hint=f"one of: {', '.join(IN_BULK)}")
     return done
 
 

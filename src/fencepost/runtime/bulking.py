@@ -16,7 +16,7 @@ from fencepost.core.bulk import BULK, Bulk, BulkEvent, BulkRun, BulkState, NotTo
 from fencepost.core.errors import Misuse, RunNotFound, VerbRefused
 from fencepost.core.identity import canonical
 from fencepost.core.records import Audit, History
-from fencepost.runtime.bulk import VERBS, Each, Selection, require_known, select
+from fencepost.runtime.bulk import IN_BULK, Each, Selection, require_known, select
 from fencepost.runtime.deeds import Desk
 from fencepost.runtime.permits import Asked, ask, refuse
 
@@ -119,7 +119,7 @@ def _do(app: Desk, bulk: Bulk, one: BulkRun, by: str) -> Each | None:
     as_seen = replace(one.run, version=one.seen)
     why = bulk.reason if by == bulk.actor else f"{bulk.reason} (bulk job {bulk.no}, which {bulk.actor} has begun)"
     try:
-        after = VERBS[bulk.verb](
+        after = IN_BULK[bulk.verb](
             _Ticking(app, ticks), as_seen, version=one.seen, by=by, reason=why, **json.loads(bulk.arguments)
         )
     except NotToBeDone:

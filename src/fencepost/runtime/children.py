@@ -105,7 +105,7 @@ async def start(execution: Execution, ask: ChildAsk) -> Any:
     try:
         await _require_free(execution, call)
     except Misuse as error:
-        execution.stop(error, at=ask.position)
+        execution.hold_for(error, at=ask.position)
         return None
     if execution.is_over() or execution.is_withdrawn(ask.position):
         return None  # nothing new begins in a branch that was cancelled meanwhile

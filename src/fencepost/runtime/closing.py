@@ -16,7 +16,7 @@ from fencepost.core.identity import canonical
 from fencepost.core.records import Operation, Run
 from fencepost.core.states import FINAL_RUN_STATES, OperationState, RunState
 from fencepost.core.transitions import RUN, RunEvent
-from fencepost.effects.conclusion import Later, Stopped
+from fencepost.effects.conclusion import Holding, Later
 from fencepost.runtime.blame import failure_text
 from fencepost.runtime.leftovers import effect_named, lead_leftover
 from fencepost.runtime.run import ContinueAs
@@ -31,7 +31,7 @@ async def close(execution: Execution) -> None:
     """Commit the one move that gives the run up, with everything that still waits to be committed."""
     ending = execution.driver.ending
     over = execution.draining or execution.host.lease.lost
-    if not over and execution.stopped is None and ending is not None and not isinstance(ending, Held):
+    if not over and execution.holding is None and ending is not None and not isinstance(ending, Held):
         await _settle_leftovers(execution)
     if execution.refused is not None:
         return
@@ -69,9 +69,9 @@ async def _settle_leftovers(execution: Execution) -> None:
 
 
 def _last_move(execution: Execution) -> MoveRun:
-    if execution.stopped is not None:
+    if execution.holding is not None:
         # Also when this worker stops: a failure that a person was to see would reach the workflow in its next life.
-        return lead_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
+        return lead_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.holding))
     if execution.draining or execution.host.lease.lost:
         return lead_run(execution, RunEvent.RELEASE, wake_at=execution.host.store.now())
     if execution.by_person and execution.report is not None:
@@ -103,8 +103,8 @@ def _end(execution: Execution) -> MoveRun:
         try:
             result = execution.workflow.results.encode(ending.value)
         except ValueRefused as error:
-            execution.stopped = Stopped(reason="result refused", detail=str(error))
-            return lead_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
+            execution.holding = Holding(reason="result refused", detail=str(error))
+            return lead_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.holding))
         if execution.state is RunState.CANCELLING:
             return lead_run(execution, RunEvent.END_CANCELLED, result=result)
         return lead_run(execution, compensated or RunEvent.SUCCEED, result=result)
@@ -135,8 +135,8 @@ def _continue(execution: Execution, following: ContinueAs) -> MoveRun:
             raise Misuse("a run that was compensated does not continue", hint="return a result, or raise")  # noqa: TRY301 - held below, like a refused input
         text, _ = execution.workflow.encode(following.args, following.kwargs)
     except Misuse as error:
-        execution.stopped = Stopped(reason="result refused", detail=str(error))
-        return lead_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.stopped))
+        execution.holding = Holding(reason="result refused", detail=str(error))
+        return lead_run(execution, RunEvent.HOLD, hold=hold_text(execution, execution.holding))
     run, now = execution.history.run, execution.host.store.now()
     execution.next_turn = [NextTurn(run.no, run.generation, text, execution.owner.lease, now)]
     return lead_run(execution, RunEvent.CONTINUE)
@@ -177,13 +177,13 @@ def lead_run(
     )
 
 
-def hold_text(execution: Execution, stopped: Stopped) -> str:
+def hold_text(execution: Execution, holding: Holding) -> str:
     """What a person must know of a hold, as JSON: reason, step, item, key, reference, attempts, last error.
 
     With `forward`, the name of the effect that does the same another way, where the held one declares one.
     """
-    operation = execution.operations.get(execution.stopped_at)
-    held: dict[str, object] = {"reason": stopped.reason, "step": execution.stopped_at, "detail": stopped.detail}
+    operation = execution.operations.get(execution.held_at)
+    held: dict[str, object] = {"reason": holding.reason, "step": execution.held_at, "detail": holding.detail}
     if operation is not None:
         held |= _of(operation)
         effect = effect_named(execution, operation.effect)

@@ -21,7 +21,7 @@ from fencepost.core.records import History, Run, Step
 from fencepost.core.recovery import HoldReason
 from fencepost.core.states import RunState, StepState
 from fencepost.core.transitions import RunEvent
-from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
+from fencepost.effects.conclusion import Concluded, Conclusion, Holding, Later, Superseded
 from fencepost.runtime.blame import failure_text
 from fencepost.runtime.children import COMPENSATED_WITHIN, LOOK_AGAIN, compensate_child
 from fencepost.runtime.closing import lead_run
@@ -70,7 +70,7 @@ async def compensate_as_declared(execution: Execution) -> None:
     if execution.by_person or execution.is_over():
         return
     if _has_begun(execution) and (execution.workflow.on_failure != "compensate" or not isinstance(ending, Raised)):
-        execution.stop(_goes_on(execution), at=_on_failure(execution))
+        execution.hold_for(_goes_on(execution), at=_on_failure(execution))
         return
     if (
         execution.workflow.on_failure != "compensate"
@@ -124,22 +124,22 @@ async def _begin(execution: Execution, ask: CompensateAsk) -> Superseded | None:
 async def _settle_first(execution: Execution) -> Conclusion | None:
     for operation in to_settle_first(execution.operations.values()):
         conclusion = await lead_leftover(execution, operation)
-        if isinstance(conclusion, Stopped):
+        if isinstance(conclusion, Holding):
             conclusion.at = operation.position
-        if isinstance(conclusion, Later | Stopped | Superseded):
+        if isinstance(conclusion, Later | Holding | Superseded):
             return conclusion
         execution.moves += conclusion.moves
         execution.observations += conclusion.observations
     return None
 
 
-def _disputed(past: Iterable[History]) -> Stopped | None:
+def _disputed(past: Iterable[History]) -> Holding | None:
     """An effect of an earlier turn that contradicts itself; nothing else of it can be unsettled."""
     for history in past:
         for operation in to_settle_first(history.operations):
             standing = Standing(operation, history.run.turn)
             detail = f"settle it with --conflict --turn {history.run.turn}, then resume the run"
-            return Stopped(reason=HoldReason.CONFLICT.value, detail=detail, at=standing.place)
+            return Holding(reason=HoldReason.CONFLICT.value, detail=detail, at=standing.place)
     return None
 
 

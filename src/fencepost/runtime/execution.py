@@ -32,7 +32,7 @@ from fencepost.core.errors import FencepostError, StoreUnavailable
 from fencepost.core.position import CANCEL
 from fencepost.core.records import History, Operation, Signal
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, RunState, StepState
-from fencepost.effects.conclusion import Concluded, Conclusion, Later, Stopped, Superseded
+from fencepost.effects.conclusion import Concluded, Conclusion, Holding, Later, Superseded
 from fencepost.effects.declare import Bound
 from fencepost.effects.deliberate import work_out
 from fencepost.effects.entry import Entry
@@ -83,8 +83,8 @@ class Execution(Recording):
         """Operations that are not final, whether they are led or were left behind by an earlier life."""
         self.bodies: dict[str, int] = {}  # attempt timeouts of the steps that run now and are no effects
         self.later: dict[str, Later] = {}
-        self.stopped: Stopped | None = None
-        self.stopped_at: str = ""
+        self.holding: Holding | None = None
+        self.held_at: str = ""
         self.with_hold: list[Move] = []
         self.next_turn: list[NextTurn] = []
         """How the run goes on in the commit that ends this turn of it."""
@@ -182,14 +182,14 @@ class Execution(Recording):
         self._history = []
         wrong = self.driver.ending.error if isinstance(self.driver.ending, Held) else self.driver.history_mismatch()
         if wrong is not None:
-            self.stop(wrong)
+            self.hold_for(wrong)
             return []
         asks = [*patches, *self.driver.waiting()]
         run = self.history.run
         for position in tuple(self._withdrawn):
             self._withdraw(position)  # an earlier life may have ended between hearing of it and doing it
         if run.state is RunState.CANCELLING:
-            self._hands.stopping.begin(self.history)
+            self._hands.cancelling.begin(self.history)
         if run.state is RunState.CANCELLING and not self.driver.cancelled and self.driver.ending is None:
             reason = self.positions.cancel_delivered(run, self.delivered + 1, self.host.now())
             self.moves += self.positions.flush()
@@ -306,7 +306,7 @@ class Execution(Recording):
         except StoreUnavailable:
             raise  # our own ledger is no reason to ask a person
         except FencepostError as error:
-            self.stop(error, at=ask.position)
+            self.hold_for(error, at=ask.position)
             return None
         return self.conclude(ask, conclusion)
 
@@ -385,8 +385,8 @@ class Execution(Recording):
         self.observations += conclusion.observations
         if isinstance(conclusion, Later):
             self.later[position] = conclusion
-        elif isinstance(conclusion, Stopped):
-            self.stopped, self.stopped_at = conclusion, conclusion.at or position
+        elif isinstance(conclusion, Holding):
+            self.holding, self.held_at = conclusion, conclusion.at or position
             self.with_hold += conclusion.with_hold
         elif isinstance(conclusion, Superseded):
             self.refused = conclusion.answer
@@ -396,14 +396,14 @@ class Execution(Recording):
             moves = self.driver.deliver(completion)
         self.changed = self.changed or self.host.lives_are_brief
         if isinstance(self.driver.ending, Held):
-            self.stop(self.driver.ending.error)
+            self.hold_for(self.driver.ending.error)
         return moves
 
-    def stop(self, error: BaseException | None, *, at: str = "") -> None:
-        """Stop for a person because of an error of the code or of this process."""
-        if self.stopped is None and error is not None:
-            self.stopped = Stopped(reason=type(error).__name__, detail=str(error))
-            self.stopped_at = at or getattr(error, "ids", {}).get("step", "")
+    def hold_for(self, error: BaseException | None, *, at: str = "") -> None:
+        """Hold the run for a person because of an error of the code or of this process."""
+        if self.holding is None and error is not None:
+            self.holding = Holding(reason=type(error).__name__, detail=str(error))
+            self.held_at = at or getattr(error, "ids", {}).get("step", "")
 
     def notice(self, loaded: History) -> None:
         """The ledger holds something new for this run: signals, ends of children, a cancel, its own end."""
@@ -412,9 +412,9 @@ class Execution(Recording):
         if loaded.run.state is not self.state:
             self.changed = True
             if loaded.run.state is RunState.CANCELLING:
-                self._hands.stopping.hear(loaded)
+                self._hands.cancelling.hear(loaded)
             elif loaded.run.state is RunState.TERMINATED:
-                self._hands.stopping.end()
+                self._hands.cancelling.end()
         else:
             self.positions.take(loaded)
             self._fall_due()
@@ -443,7 +443,7 @@ class Execution(Recording):
         return (
             self.refused is not None
             or self._lanes.broken is not None
-            or self.stopped is not None
+            or self.holding is not None
             or self.draining
             or self.changed
             or self.host.lease.lost

@@ -51,7 +51,7 @@ class Containments:
             self._look_at = min(self._look_at, boot_now() + max(0, min(probes) - self._store.now()))
         return found
 
-    def stopping(self, toward: str, run: int) -> list[Containment]:
+    def keeping_back(self, toward: str, run: int) -> list[Containment]:
         """What stops a run's dispatch toward these marks now. Blocking; raises `StoreUnavailable`."""
         return [one for one in self.refresh() if one.mark in toward and not one.lets_through(run)]
 

@@ -21,8 +21,8 @@ from fencepost.effects.declare import Bound
 from fencepost.effects.entry import ApprovedEntry, Entry, Result
 from fencepost.effects.policy import ask as ask_policy
 from fencepost.runtime.applicable import no_other_way
-from fencepost.runtime.permitting import require_same_terms
 from fencepost.runtime.resting import keep
+from fencepost.runtime.rights import require_same_terms
 
 if TYPE_CHECKING:
     from fencepost.core.asks import StepAsk

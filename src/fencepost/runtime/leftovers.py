@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.core.contract import Contract
 from fencepost.core.records import Operation
-from fencepost.effects.conclusion import Conclusion, Stopped
+from fencepost.effects.conclusion import Conclusion, Holding
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry
 
@@ -36,7 +36,7 @@ async def lead_leftover(execution: Execution, operation: Operation) -> Conclusio
     """Lead the operation as far as it goes now; its result is delivered to nobody."""
     effect = effect_named(execution, operation.effect)
     if effect is None:
-        return Stopped(reason=NO_SUCH_EFFECT, detail=f"no effect named {operation.effect!r} is declared any more")
+        return Holding(reason=NO_SUCH_EFFECT, detail=f"no effect named {operation.effect!r} is declared any more")
     args, kwargs = effect.arguments.decode(operation.request)
     bound: Bound[Any] = Bound(effect, args, kwargs)
     bound.performed = True

@@ -33,18 +33,18 @@ from fencepost.effects.needs import (
     LookedUp,
     Need,
     RaiseFence,
+    ReadContained,
     Record,
     Reread,
     Rest,
     Send,
     Sent,
-    Stops,
 )
 from fencepost.effects.sending import load_async, look_up_async, raise_async, run_async
 from fencepost.effects.site import Site
+from fencepost.runtime.cancelling import Cancelling
 from fencepost.runtime.late import Report, take_in
-from fencepost.runtime.permitting import check
-from fencepost.runtime.stopping import Stopping
+from fencepost.runtime.rights import check
 from fencepost.runtime.waiting import Approved
 from fencepost.store.api import Answer, Group
 from fencepost.store.moves import Observe
@@ -62,13 +62,13 @@ REST = 0.1
 class Hands:
     """What the performances of one run's life do to the world and to the ledger."""
 
-    __slots__ = ("_execution", "_host", "_ignored", "_site", "stopping")
+    __slots__ = ("_execution", "_host", "_ignored", "_site", "cancelling")
 
     def __init__(self, host: Host, execution: Execution) -> None:
         self._host = host
         self._execution = execution
         self._ignored = partial(host.abandon, execution)
-        self.stopping = Stopping(host, execution)
+        self.cancelling = Cancelling(host, execution)
         run = execution.history.run
         self._site = Site(
             host.outside,
@@ -77,9 +77,9 @@ class Hands:
             run.generation,
             run.principal,
             RunKeeper(host, run.no, execution.owner),
-            self.stopping,
+            self.cancelling,
         )
-        self.stopping.site = self._site
+        self.cancelling.site = self._site
 
     async def lead(self, needs: Generator[Need | RunBody, Any, Conclusion], bound: Bound[Any]) -> Conclusion:
         """Drive the generator of one bound step to its conclusion."""
@@ -99,10 +99,10 @@ class Hands:
                 timeout = need.entry.contract.timeout
                 self._host.lease.begins(timeout)
                 attempting = self._sending(need, bound, asked_at + timeout)
-                barred = self.stopping.bars(attempting) if self.stopping.is_late else None
+                barred = self.cancelling.bars(attempting) if self.cancelling.is_late else None
                 answer = barred or await run_async(bound, attempting, self._host.executor, self._host.overdue)
                 if attempting.told:
-                    self.stopping.has_ended(attempting, answer)
+                    self.cancelling.has_ended(attempting, answer)
                 target = bound.effect.declared.target
                 if target is not None and (breaker := self._host.outside.breaker(target)) is not None:
                     await self._host.breakers.learn(breaker, target, need.entry.operation, answer)
@@ -111,13 +111,13 @@ class Hands:
 
     async def _meet(
         self,
-        need: Stops | Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest | RunBody,
+        need: ReadContained | Authorise | IssueToken | RaiseFence | Ask | Load | Reread | Rest | RunBody,
         bound: Bound[Any],
     ) -> Any:
         """What is needed more rarely than a permission and a send."""
-        if isinstance(need, Stops):
+        if isinstance(need, ReadContained):
             toward, run = need.entry.toward or "", self._execution.history.run.no
-            return await asyncio.to_thread(self._host.containments.stopping, toward, run)
+            return await asyncio.to_thread(self._host.containments.keeping_back, toward, run)
         if isinstance(need, Authorise):
             assert isinstance(bound, Approved), "only an approved call needs its approval checked"
             return await check(self._execution, self, bound, need.entry)
@@ -196,8 +196,8 @@ class Hands:
         try:
             sent = await run_async(bound, attempting, self._host.executor, self._host.overdue)
             if attempting.told:
-                self.stopping.has_ended(attempting, sent)
-                sent.stopped = sent.error is not None
+                self.cancelling.has_ended(attempting, sent)
+                sent.cancelled = sent.error is not None
             return sent
         finally:
             del self._execution.bodies[need.position]

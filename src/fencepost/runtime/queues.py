@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fencepost.core.errors import DeclarationError, Misuse
 from fencepost.core.identity import canonical
-from fencepost.core.queue import Queue, Standing
+from fencepost.core.queue import Queue, QueueStanding
 from fencepost.core.records import Audit
 from fencepost.runtime.permits import ask
 from fencepost.runtime.portal import Blocking
@@ -43,11 +43,11 @@ class Queues:
         """The same methods, blocking; `app.sync.queues` is the same."""
         return Blocking(self)
 
-    async def list(self) -> list[Standing]:
+    async def list(self) -> list[QueueStanding]:
         """Every queue of the ledger, with how many of its slots are taken, by name."""
         return await asyncio.to_thread(self._app.store.queues, self._app.namespace)
 
-    async def pause(self, name: str, *, by: str, reason: str) -> Standing:
+    async def pause(self, name: str, *, by: str, reason: str) -> QueueStanding:
         """Let no run of a queue begin or go on until it is resumed; what is in work goes on, and what is cancelled too.
 
         Raises:
@@ -55,7 +55,7 @@ class Queues:
         """
         return await asyncio.to_thread(pause, self._app, name, by=by, reason=reason)
 
-    async def resume(self, name: str, *, by: str, reason: str) -> Standing:
+    async def resume(self, name: str, *, by: str, reason: str) -> QueueStanding:
         """Let the runs of a paused queue go on; see `pause`."""
         return await asyncio.to_thread(resume, self._app, name, by=by, reason=reason)
 
@@ -85,17 +85,17 @@ class Queues:
             raise Misuse(f"a priority of {priority!r}", hint="pass a whole number; a higher one comes first")
 
 
-def pause(app: App, name: str, *, by: str, reason: str) -> Standing:
+def pause(app: App, name: str, *, by: str, reason: str) -> QueueStanding:
     """Let no run of a queue begin or go on until it is resumed."""
     return _moved(app, name, "pause queue", by=by, reason=reason, actor=by)
 
 
-def resume(app: App, name: str, *, by: str, reason: str) -> Standing:
+def resume(app: App, name: str, *, by: str, reason: str) -> QueueStanding:
     """Let the runs of a paused queue go on."""
     return _moved(app, name, "resume queue", by=by, reason=reason, actor=None)
 
 
-def _moved(app: App, name: str, verb: str, *, by: str, reason: str, actor: str | None) -> Standing:
+def _moved(app: App, name: str, verb: str, *, by: str, reason: str, actor: str | None) -> QueueStanding:
     ask(app, verb, f"queue:{name}", by=by, reason=reason)
     before = _named(app, name)
     after = {"paused": actor is not None}
@@ -107,7 +107,7 @@ def _moved(app: App, name: str, verb: str, *, by: str, reason: str, actor: str |
     return _named(app, name)
 
 
-def _named(app: App, name: str) -> Standing:
+def _named(app: App, name: str) -> QueueStanding:
     found = app.store.queues(app.namespace)
     one = next((one for one in found if one.name == name), None)
     if one is None:

@@ -32,7 +32,7 @@ _WITH_A_HOLD = {
     (OperationState.RESERVED, OperationEvent.REFUSE),
     (OperationState.UNKNOWN, OperationEvent.LOSE),
 }
-"""How the moves begin that belong to a hold (`effects.conclusion.Stopped.with_hold`)."""
+"""How the moves begin that belong to a hold (`effects.conclusion.Holding.with_hold`)."""
 
 
 class Refusals:

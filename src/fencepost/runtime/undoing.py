@@ -18,7 +18,7 @@ from fencepost.core.records import VERDICT, Observation, Operation
 from fencepost.core.recovery import in_the_way
 from fencepost.core.states import OperationState
 from fencepost.effects.compensation import Compensation
-from fencepost.effects.conclusion import Conclusion, Later, Stopped, Superseded
+from fencepost.effects.conclusion import Conclusion, Holding, Later, Superseded
 from fencepost.effects.declare import Bound, Effect
 from fencepost.effects.entry import Entry
 from fencepost.effects.policy import PolicyFailed, Verdict
@@ -167,7 +167,7 @@ async def _lead(
         try:
             verdict = _verdict(execution, bound, terms)
         except PolicyFailed as error:
-            return Stopped(reason=type(error).__name__, detail=str(error), at=entry.operation.position)
+            return Holding(reason=type(error).__name__, detail=str(error), at=entry.operation.position)
         if verdict is not None and not _allowed(execution, entry, verdict):
             return None
     execution.operations[entry.operation.position] = entry.operation
@@ -182,12 +182,12 @@ async def _lead(
         return conclusion
     execution.moves += conclusion.moves
     execution.observations += conclusion.observations
-    if not isinstance(conclusion, Stopped):
+    if not isinstance(conclusion, Holding):
         return None
     execution.moves += conclusion.with_hold  # the run is not held: the report shows that it failed
     if entry.operation.state is OperationState.UNKNOWN:
         # Law 3: while this one is unknown no other compensation begins, and only a person can settle it.
-        return Stopped(reason=conclusion.reason, detail=conclusion.detail, at=entry.operation.position)
+        return Holding(reason=conclusion.reason, detail=conclusion.detail, at=entry.operation.position)
     return None if entry.operation.state in _KNOWN else standing.told("not settled", conclusion.reason)
 
 

@@ -2,7 +2,7 @@
 
 A wait for an approval names one exact call by its digest, and remembers what was given for it, so that `run.do` finds
 the wait of the approval that it is handed. Rows of waits are `positions`, checking an approval when it is used is
-`permitting`.
+`rights`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from fencepost.core.containment import Containment
 from fencepost.core.proposals import Closing, Proposal
-from fencepost.core.queue import Queue, Standing
+from fencepost.core.queue import Queue, QueueStanding
 from fencepost.core.records import Audit
 from fencepost.store.queries import Row
 from fencepost.store.walk import Walk
@@ -45,7 +45,7 @@ class Governing(Protocol):
     def declare_queues(self, namespace: str, declared: Sequence[Queue]) -> None:
         """Write the limits of queues; whoever declares last is right."""
 
-    def queues(self, namespace: str) -> list[Standing]:
+    def queues(self, namespace: str) -> list[QueueStanding]:
         """Every queue of a namespace, by name."""
 
     def queue_lengths(self, namespace: str) -> dict[str, tuple[int, int]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from fencepost.core.bulk import Bulk, BulkRun, BulkState, Tick
 from fencepost.core.containment import Containment
 from fencepost.core.proposals import Closing, Proposal
-from fencepost.core.queue import Standing
+from fencepost.core.queue import QueueStanding
 from fencepost.core.records import Audit, Run
 from fencepost.store.governing import AuditFilter, Purging
 from fencepost.store.texts import WHY_REFUSED
@@ -66,7 +66,7 @@ class GoverningPassage(Transit):
         """See `Store.probed`."""
         return self.inner.probed(mark, run, cool_down=cool_down, now=now, audit=self._audit(audit))
 
-    def queues(self, namespace: str) -> list[Standing]:
+    def queues(self, namespace: str) -> list[QueueStanding]:
         """See `Store.queues`."""
         return [self._read_standing(namespace, one) for one in self.inner.queues(namespace)]
 

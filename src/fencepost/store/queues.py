@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from fencepost.core.queue import Candidate, Queue, Standing, chosen
+from fencepost.core.queue import Candidate, Queue, QueueStanding, chosen
 from fencepost.core.records import Audit
 from fencepost.store.queries import Row
 from fencepost.store.statements import Statements, Work
@@ -32,9 +32,9 @@ class QueueVerbs(Verbs):
             work.announce()
 
     @whole
-    def queues(self, namespace: str) -> list[Standing]:
+    def queues(self, namespace: str) -> list[QueueStanding]:
         """See `Store.queues`."""
-        return [Standing(*row) for row in self._read("all_queues", namespace=namespace, now=self.now())]
+        return [QueueStanding(*row) for row in self._read("all_queues", namespace=namespace, now=self.now())]
 
     @whole
     def queue_lengths(self, namespace: str) -> dict[str, tuple[int, int]]:
@@ -60,7 +60,7 @@ class QueueVerbs(Verbs):
         held = {name for (name,) in work.execute("hold_queues", namespace=wanted["namespace"])}
         # Read after they are held: whoever claimed before has committed.
         for row in work.execute("all_queues", namespace=wanted["namespace"], now=now) if held else ():
-            standing = Standing(*row)
+            standing = QueueStanding(*row)
             if standing.name not in held:
                 continue
             some = _asked(wanted, standing) | {"limit": limit, "now": now}
@@ -73,7 +73,7 @@ class QueueVerbs(Verbs):
         wanted = {"namespace": namespace, "workflows": json.dumps(workflows)}
         found = []
         for row in reading.execute("all_queues", namespace=namespace, now=now):
-            standing = Standing(*row)
+            standing = QueueStanding(*row)
             asked = _asked(wanted, standing)
             found.append(reading.execute("next_in_queue", **asked)[0][0])
             if standing.begins and standing.opens_at is not None:
@@ -82,7 +82,7 @@ class QueueVerbs(Verbs):
         return [due for due in found if due is not None]
 
 
-def _asked(wanted: dict[str, str], standing: Standing) -> dict[str, str | int | None]:
+def _asked(wanted: dict[str, str], standing: QueueStanding) -> dict[str, str | int | None]:
     return {
         **wanted,
         "queue": standing.name,

@@ -17,7 +17,7 @@ from fencepost.core.containment import Containment
 from fencepost.core.contradictions import Whole
 from fencepost.core.errors import KeyUnavailable, StoreUnavailable
 from fencepost.core.proposals import Proposal
-from fencepost.core.queue import Standing
+from fencepost.core.queue import QueueStanding
 from fencepost.core.records import Audit, History, Run, Signal
 from fencepost.core.schedule import Plan
 from fencepost.core.standin import APART, told_by
@@ -229,7 +229,7 @@ class Transit:
         says = found.says and self._opened(found.says, WHY_REFUSED, (run.namespace, run.id), "", None)
         return found._replace(run=run, says=says)
 
-    def _read_standing(self, namespace: str, found: Standing) -> Standing:
+    def _read_standing(self, namespace: str, found: QueueStanding) -> QueueStanding:
         """A queue's pause says what its audit row says, and was sealed with it."""
         if found.paused_because is None:
             return found

@@ -55,7 +55,7 @@ _ANSWER_CHARACTERS_MAX = 2_000
 """How much of what a hook returns is kept."""
 
 
-class Stopping:
+class Cancelling:
     """What one life of a run does about its cancel; the witness of its bodies."""
 
     __slots__ = ("_accepted", "_execution", "_host", "_owner", "_run", "is_late", "is_over", "site")
@@ -80,7 +80,7 @@ class Stopping:
         if operation is None or self._goes_on(operation):
             return None
         attempting.evidence = {"kind": NOT_BEGUN}
-        return failed(attempting, attempting.unsent(attempting.stopped()))
+        return failed(attempting, attempting.unsent(attempting.cancel_accepted()))
 
     def begin(self, found: History) -> None:
         """A life that begins with the cancel: what an earlier one left in flight is asked about."""
@@ -114,7 +114,7 @@ class Stopping:
     ) -> None:
         intents = []
         for operation, effect in asks:
-            if kept_from_asking(operation) and await self._stops(operation, effect):
+            if kept_from_asking(operation) and await self._contained(operation, effect):
                 continue  # it says so already, and each life would say it again
             intent = self._of(operation, CANCEL_SENT, {"asked_at": asked_at, "how": _name(effect)})
             intents.append((operation, effect, intent))
@@ -189,8 +189,8 @@ class Stopping:
         host.lease.begins(CANCEL_WITHIN)
         try:
             # Its intent is durable, so that a containment which this does not see is later than it, as for a dispatch.
-            if stops := await self._stops(operation, effect):
-                kept = {CONTAINED: "; ".join(stop.text for stop in stops), "sends": 0}
+            if contained := await self._contained(operation, effect):
+                kept = {CONTAINED: "; ".join(one.text for one in contained), "sends": 0}
                 self._append_soon(self._of(operation, CANCEL_ANSWERED, kept)._replace(began_at=sent_at))
                 return
             attempting.check_permission()
@@ -203,11 +203,11 @@ class Stopping:
         answered = self._of(operation, CANCEL_ANSWERED, _answer(sent))
         self._append_soon(answered._replace(began_at=sent_at))
 
-    async def _stops(self, operation: Operation, effect: Effect[..., Any]) -> list[Containment]:
+    async def _contained(self, operation: Operation, effect: Effect[..., Any]) -> list[Containment]:
         """What keeps the target of an operation from being asked now, open breakers included."""
         resource, target = self._resource(operation, effect), effect.declared.target
         toward = self._execution.toward + toward_effect(self._host.namespace, target, operation.scope, resource)
-        return await asyncio.to_thread(self._host.containments.stopping, toward, self._run)
+        return await asyncio.to_thread(self._host.containments.keeping_back, toward, self._run)
 
     @staticmethod
     def _resource(operation: Operation, effect: Effect[..., Any]) -> str | None:

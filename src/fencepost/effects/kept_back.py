@@ -13,20 +13,20 @@ from fencepost.core.containment import Containment, behind
 from fencepost.core.identity import canonical
 from fencepost.core.records import CONTAINED, RELEASED, Observation
 from fencepost.core.recovery import is_kept_back
-from fencepost.effects.needs import Stops
+from fencepost.effects.needs import ReadContained
 
 if TYPE_CHECKING:
     from fencepost.effects.entry import Entry
     from fencepost.store.moves import Observe
 
 
-def stopped_by(
+def kept_back_by(
     entry: Entry, now: int, observations: list[Observe]
-) -> Generator[Stops, Sequence[Containment], tuple[str, str] | None]:
+) -> Generator[ReadContained, Sequence[Containment], tuple[str, str] | None]:
     """Why an operation's next dispatch may not go, and the marks that it waits behind; None: it may."""
-    stops = yield Stops(entry)
-    if not entry.is_new and bool(stops) is not is_kept_back(entry.operation):
-        kind = CONTAINED if stops else RELEASED
-        told = canonical({"kind": kind, "by": [stop.text for stop in stops]})
+    contained = yield ReadContained(entry)
+    if not entry.is_new and bool(contained) is not is_kept_back(entry.operation):
+        kind = CONTAINED if contained else RELEASED
+        told = canonical({"kind": kind, "by": [one.text for one in contained]})
         observations.append(entry.observe(Observation(kind, None, told, now)))
-    return ("contained: " + "; ".join(stop.text for stop in stops), behind(stops)) if stops else None
+    return ("contained: " + "; ".join(one.text for one in contained), behind(contained)) if contained else None
