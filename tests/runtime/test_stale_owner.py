@@ -7,10 +7,13 @@ import asyncio
 
 import pytest
 
-from fencepost.core.states import OperationState, RunState
+from fencepost.core.contract import Contract
+from fencepost.core.states import OperationState, Outcome, RunState
 from fencepost.runtime import verbs
+from fencepost.runtime.late import Report, take_in
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
+from fencepost.store.moves import MoveRun
 from tests.runtime.stage import (
     Gate,
     expire,
@@ -68,6 +71,31 @@ async def test_the_reply_of_a_stale_owner_settles_the_unknown_and_lifts_the_hold
             assert history.run.generation > before
             replies = [seen for seen in history.operations[0].observations if seen.kind == "reply"]
             assert [(seen.says, seen.current) for seen in replies] == [("applied", False)]
+    assert target.requests == ["a", "after"]
+
+
+@played
+async def test_a_reply_that_comes_between_its_heirs_decision_to_hold_and_the_hold_lets_the_run_go_on(db):
+    gate, said = Gate(), []
+    target.plan("a", gate)
+    async with working(db, one) as stale:
+        await stale.start(one, "a", id="r")
+        await gate.reached.wait()
+        run = (await stale.show("r")).run
+        reply = Report(run.no, "once", 1, Outcome.APPLIED, "200", run.generation, result='"made a"')
+        async with working(db, one) as heir:
+            submit = heir.host.journal.submit
+
+            def in_between(group, when_done=None):
+                if not said and any(isinstance(move, MoveRun) and move.to == RunState.HELD for move in group.moves):
+                    said.append(take_in(heir.store, reply, Contract("once")).run.state)
+                return submit(group, when_done)
+
+            heir.host.journal.submit = in_between
+            expire(stale)
+            await reaches(heir, "r", RunState.SUCCEEDED)
+            assert said == [RunState.RUNNING], "it came before the hold"
+            gate.opened.set()
     assert target.requests == ["a", "after"]
 
 

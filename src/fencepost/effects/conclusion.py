@@ -47,7 +47,8 @@ class Holding(Conclusion):
     """The run must be held for a person; `at` is the position of the operation, if not the one that was led.
 
     `with_hold` are moves that must not be in the ledger without the hold: an operation whose budget is spent has failed
-    for a person to see, and whoever found it failed after a crash would hand its error to the workflow.
+    for a person to see, and whoever found it failed after a crash would hand its error to the workflow. Or without
+    which there must be no hold: that an operation is unknown still.
     """
 
     reason: str = ""

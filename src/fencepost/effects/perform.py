@@ -136,7 +136,7 @@ class Performance:
                     if not owning or not (yield from self._rest(until)):
                         return Later(self._flush(), self._seen(), until, why)
                 case Hold(reason=reason):
-                    return Holding(self._flush(), self._seen(), reason.value, self._last_words())
+                    return self._held(reason, self._last_words())
                 case GiveUp():
                     failed = entry.move(OperationEvent.REFUSE, self.clock.now())
                     return Holding(self._flush(), self._seen(), BUDGET_SPENT, self._last_words(), with_hold=[failed])
@@ -209,7 +209,7 @@ class Performance:
         answer: ErrorRecord | Conclusion | None = yield Authorise(self.entry)
         if isinstance(answer, ErrorRecord):
             if self.entry.operation.state is OperationState.UNKNOWN:
-                return Holding(self._flush(), self._seen(), HoldReason.REFUSED.value, answer.message)
+                return self._held(HoldReason.REFUSED, answer.message)
             now = self.clock.now()
             self.moves += self.entry.refuse(answer.as_text(), now)
             return self._raised(answer, now)
@@ -297,7 +297,7 @@ class Performance:
         state = self.entry.operation.state
         if state is OperationState.UNKNOWN and reading.outcome is Outcome.NOT_APPLIED and not again:
             # The refusal says nothing of the earlier attempt, and the same again would be refused the same way.
-            return Holding(self._flush(), self._seen(), HoldReason.REFUSED.value, self._last_words())
+            return self._held(HoldReason.REFUSED, self._last_words())
         return self._raised(record, now) if state is OperationState.FAILED else None
 
     def _raised(self, record: ErrorRecord, now: int) -> Concluded:
@@ -379,6 +379,19 @@ class Performance:
 
     def _moment(self) -> Moment:
         return self.clock.moment(self.owned_since, self.scope)
+
+    def _held(self, reason: HoldReason, detail: str) -> Holding:
+        """Hold the run for an operation; for an unknown one only if it is still that when the hold is written.
+
+        Late evidence may settle it in this moment. The hold is refused then, and the run goes on with what is known.
+        """
+        operation = self.entry.operation
+        still: list[Move] = []
+        if operation.state is OperationState.UNKNOWN:
+            still.append(
+                self.entry.move(OperationEvent.LOSE, self.clock.now(), Result(not_before=operation.not_before))
+            )
+        return Holding(self._flush(), self._seen(), reason.value, detail, with_hold=still)
 
     # -- what is pending ------------------------------------------------------------------------------------------
 

@@ -28,6 +28,12 @@ _NAMED_MAX = 5
 
 _BEGINNINGS = (NewOperation, DispatchOperation, NewAttempt, MoveRun)
 
+_WITH_A_HOLD = {
+    (OperationState.RESERVED, OperationEvent.REFUSE),
+    (OperationState.UNKNOWN, OperationEvent.LOSE),
+}
+"""How the moves begin that belong to a hold (`effects.conclusion.Holding.with_hold`)."""
+
 
 class Refusals:
     """The groups of one life that were refused, and those that came after the first of them and were not sent."""
@@ -95,10 +101,7 @@ def results_in(group: Group) -> list[Move]:
 
 
 def _gives_up(move: Move) -> bool:
-    """Whether it belongs to the hold that comes after it (`perform.Holding.with_hold`)."""
-    if not isinstance(move, MoveOperation):
-        return False
-    return move.expected == OperationState.RESERVED and move.event == OperationEvent.REFUSE
+    return isinstance(move, MoveOperation) and (move.expected, move.event) in _WITH_A_HOLD
 
 
 def _named(move: Move) -> str:
