@@ -100,6 +100,18 @@ def test_many_runs_are_rehearsed_and_then_done_each_by_itself(served: Served) ->
     assert ann.post("/bulk", json={"verb": "cancel", "reason": "which?"}).status_code == 422
 
 
+def test_many_runs_are_migrated_to_the_version_that_is_named_and_to_no_other(served: Served) -> None:
+    ann: httpx2.Client = served.as_("ann", "admin")
+    ann.post("/runs", json={"workflow": "ask", "id": "r", "input": {"name": "!"}})
+    form = {"verb": "migrate", "state": "ready", "reason": "moved"}
+    assert ann.post("/bulk", json=form).status_code == 422
+    assert ann.post("/bulk", json=form | {"verb": "cancel", "to": 2}).status_code == 422
+    (one,) = ann.post("/bulk", json=form | {"to": 2}).json()["runs"]
+    assert "no version 2" in one["refused"]
+    (one,) = ann.post("/bulk", json=form | {"to": 1}).json()["runs"]
+    assert "pinned to version 1 already" in one["refused"]
+
+
 def test_a_second_person_confirms_over_http_what_the_first_has_proposed(serve: Serve) -> None:
     served = serve(worker=True, permissions=Permissions({"ann": "admin", "max": "operator"}, two_persons=["cancel"]))
     ann, maxim = served.as_("ann", "admin"), served.as_("max")

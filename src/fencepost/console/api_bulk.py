@@ -45,8 +45,13 @@ async def bulk(caller: Called, form: Bulk) -> Any:
     wanted = Selection(form.state, form.held_by, form.workflow, form.prefix, form.limit, form.shown)
     if (form.step is None) is (form.verb == "retry") or (form.step and form.verb not in ("retry", "reconcile")):
         raise Misuse(f"{form.verb} takes {'a' if form.verb == 'retry' else 'no'} step", hint="`retry` needs one")
-    of_step = {"step": form.step, "item": form.item} if form.verb in ("retry", "reconcile") else {}
-    done = await caller.bulk(form.verb, wanted, dry_run=form.dry_run, by=caller.person, reason=form.reason, **of_step)
+    if (form.to is None) is (form.verb == "migrate"):
+        raise Misuse(
+            f"{form.verb} takes {'a' if form.verb == 'migrate' else 'no'} version", hint="`migrate` needs `to`"
+        )
+    own: dict[str, Any] = {"step": form.step, "item": form.item} if form.verb in ("retry", "reconcile") else {}
+    own |= {} if form.to is None else {"to": form.to}
+    done = await caller.bulk(form.verb, wanted, dry_run=form.dry_run, by=caller.person, reason=form.reason, **own)
     return _done(form.verb, done, dry_run=form.dry_run)
 
 

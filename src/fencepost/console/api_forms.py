@@ -189,8 +189,8 @@ class Approve(Form):
     id: Name | None = Field(default=None, description="The answer's own id; the same answer counts once in any case.")
 
 
-BulkVerb = Literal["resume", "reconcile", "retry", "cancel", "compensate", "terminate", "reopen"]
-"""As `runtime.bulk.VERBS`; a test compares them."""
+BulkVerb = Literal["resume", "reconcile", "retry", "cancel", "compensate", "terminate", "reopen", "migrate"]
+"""As `runtime.bulk.IN_BULK`; a test compares them."""
 
 
 class Bulk(Because):
@@ -206,6 +206,9 @@ class Bulk(Because):
     prefix: Name | None = Field(default=None, description="Only runs whose id begins so.")
     step: Name | None = Field(default=None, description="Of `retry`, and where wanted of `reconcile`.")
     item: Name | None = Field(default=None, description="The item, if the effect has several.")
+    to: Annotated[int, Field(ge=1, le=NUMBER_MAX)] | None = Field(
+        default=None, description="The version, of `migrate`."
+    )
     limit: Annotated[int, Field(ge=1, le=1_000)] = Field(default=20, description="Runs at most, the newest first.")
     dry_run: bool = Field(default=False, description="Only say what it would do to each.")
 

@@ -178,6 +178,7 @@ class SignalShown(Shown):
     label: str
     reason: str | None
     sender: str
+    unclaimed: bool
     position: str | None
     sent_at: Instant | None
     closed_at: Instant | None
