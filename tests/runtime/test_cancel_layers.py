@@ -5,10 +5,10 @@ import threading
 from contextlib import suppress
 
 import pytest
-from fencepost.cli.cancelled import layers as screen_of
-from fencepost.cli.printable import instant
-from fencepost.cli.story import story
 
+from fencepost.console.cancelled import layers as screen_of
+from fencepost.console.printable import instant
+from fencepost.console.story import story
 from fencepost.core.cancellation import Body
 from fencepost.core.errors import CancelAccepted, RunCancelled, VerbRefused
 from fencepost.core.states import OperationState, RunState

@@ -4,10 +4,10 @@ import sys
 from contextlib import AsyncExitStack
 
 import pytest
-from fencepost.cli.story import story
 from pydantic import BaseModel
 
 from fencepost.cli.timeline import timeline
+from fencepost.console.story import story
 from fencepost.core.errors import RunFailed, RunNotFound, ValueRefused, VerbRefused, WaitExpired
 from fencepost.core.states import RunState, SignalState
 from fencepost.effects.values import MIB
