@@ -102,6 +102,12 @@ test-each: ## Run the tests on each Python from 3.11 to 3.13 that the machine ha
 docs: $(VENV)/.ready ## Generate the reference from docstrings and tables
 	$(BIN)/python docs/generate.py
 
+.PHONY: site
+site: $(VENV)/.ready ## Build the documentation site, build/site (needs Graphviz)
+	@.ci/services graphviz
+	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -c docs/site docs build/site
+	@echo "build/site/index.html"
+
 .PHONY: lock
 lock: ## Pin the newest requirements that fit (needs uv)
 	uv pip compile $(LOCK_OPTIONS) --output-file requirements/dev.txt pyproject.toml requirements/dev.in

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from types import ModuleType
 from typing import Any
 
 import fencepost
@@ -90,35 +91,30 @@ def public_names() -> str:
 
 def testing_names() -> str:
     """Everything that `fencepost.testing` offers."""
-    names = {name: getattr(testing, name) for name in testing.__all__}
-    text = "# The outside world, for tests\n\nEverything here is imported from `fencepost.testing`. "
-    text += "How to use it: [write a test](../howto/write-a-test.md).\n\n"
-    return text + "\n".join(entry(name, one) for name, one in names.items())
+    return _offered("The outside world, for tests", testing, "[write a test](../howto/write-a-test.md)")
 
 
 def target_names() -> str:
     """Everything that `fencepost.targets` offers."""
-    names = {name: getattr(targets, name) for name in targets.__all__}
-    text = "# Targets that compare tokens\n\nEverything here is imported from `fencepost.targets`. "
-    text += "How to use it: [fence a target](../howto/fence-a-target.md).\n\n"
-    return text + "\n".join(entry(name, one) for name, one in names.items())
+    return _offered("Targets that compare tokens", targets, "[fence a target](../howto/fence-a-target.md)")
 
 
 def receiving_names() -> str:
     """Everything that `fencepost.receiving` offers."""
-    names = {name: getattr(receiving, name) for name in receiving.__all__}
-    text = "# Receiving\n\nEverything here is imported from `fencepost.receiving`. "
-    text += "How to use it: [make an endpoint idempotent](../howto/make-an-endpoint-idempotent.md).\n\n"
-    return text + "\n".join(entry(name, one) for name, one in names.items())
+    how = "[make an endpoint idempotent](../howto/make-an-endpoint-idempotent.md)"
+    return _offered("Receiving", receiving, how)
 
 
 def telemetry_names() -> str:
     """Everything that `fencepost.telemetry` offers."""
-    names = {name: getattr(telemetry, name) for name in telemetry.__all__}
-    text = "# Telemetry\n\nEverything here is imported from `fencepost.telemetry`. How to use it: "
-    text += "[traces](../howto/trace-runs.md), [metrics](../howto/watch-with-prometheus.md), "
-    text += "[health](../howto/check-health.md), [logs](../howto/log-what-runs-do.md).\n\n"
-    return text + "\n".join(entry(name, one) for name, one in names.items())
+    how = "[traces](../howto/trace-runs.md), [metrics](../howto/watch-with-prometheus.md), "
+    how += "[health](../howto/check-health.md), [logs](../howto/log-what-runs-do.md)"
+    return _offered("Telemetry", telemetry, how)
+
+
+def _offered(title: str, module: ModuleType, how: str) -> str:
+    text = f"# {title}\n\nEverything here is imported from `{module.__name__}`. How to use it: {how}.\n\n"
+    return text + "\n".join(entry(name, getattr(module, name), level=2) for name in module.__all__)
 
 
 def grouped(names: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -131,7 +127,7 @@ def grouped(names: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {title: members for title, members in found.items() if members}
 
 
-def entry(name: str, one: Any) -> str:
+def entry(name: str, one: Any, *, level: int = 3) -> str:
     """Heading, signature, docstring and methods of one name."""
     is_class = isinstance(one, type)
     shown = (
@@ -139,7 +135,7 @@ def entry(name: str, one: Any) -> str:
         if is_class and (name in NOT_MADE_BY_USERS or getattr(one, "_is_protocol", False))
         else signature(name, one)
     )
-    text = f"### {name}\n\n```text\n{shown}\n```\n\n{prose(inspect.getdoc(one))}\n"
+    text = f"{'#' * level} {name}\n\n```text\n{shown}\n```\n\n{prose(inspect.getdoc(one))}\n"
     if not is_class:
         return text
     shown_members = (found for found in members_of(one) if found[0] not in INNER or f"{name}.{found[0]}" in OUTER)

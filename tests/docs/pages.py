@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+QUICKSTARTS = (ROOT / "README.md", ROOT / "docs" / "ja" / "quickstart.md")
 LANGUAGES = {"python", "console", "shell", "text", "mermaid"}
 
 FENCE = re.compile(r"^```(?P<language>\S*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from fencepost.cli.main import commands
-from tests.docs.pages import LANGUAGES, ROOT, Block, blocks, every_page, name
+from tests.docs.pages import LANGUAGES, QUICKSTARTS, ROOT, Block, blocks, every_page, name
 
 PAGES = every_page()
 RUN = [page for page in PAGES if any(block.language in {"python", "console"} for block in blocks(page))]
@@ -38,7 +38,7 @@ def test_what_is_shown_runs_in_a_fresh_folder_and_prints_what_is_shown(page, tmp
         if block.language == "python":
             written = tmp_path / file_of(page, block, number)
             written.write_text(block.code, encoding="utf-8")
-            if written.name != "quickstart.py":  # the README runs it itself, and shows what it prints
+            if written.name != "quickstart.py":  # its pages run it themselves, and show what it prints
                 play(
                     [sys.executable, *(["-m", "pytest", "-q"] if written.stem.startswith("test_") else []), written],
                     tmp_path,
@@ -54,7 +54,7 @@ def test_what_is_shown_runs_in_a_fresh_folder_and_prints_what_is_shown(page, tmp
 
 
 def file_of(page: Path, block: Block, number: int) -> str:
-    return block.file or ("quickstart.py" if page.name == "README.md" else f"block_{number}.py")
+    return block.file or ("quickstart.py" if page in QUICKSTARTS else f"block_{number}.py")
 
 
 def play(command: list[str | Path], folder: Path) -> str:

@@ -2,19 +2,23 @@
 
 import re
 
+import pytest
+
 from fencepost.core.guarantee import Rung
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import QUICKSTARTS, ROOT, blocks, name
 
 README = ROOT / "README.md"
 
 
-def test_the_quickstart_is_shown_verbatim():
-    shown = [block.code for block in blocks(README) if block.language == "python"]
+@pytest.mark.parametrize("page", QUICKSTARTS, ids=name)
+def test_the_quickstart_is_shown_verbatim(page):
+    shown = [block.code for block in blocks(page) if block.language == "python"]
     assert shown == [(ROOT / "examples" / "quickstart.py").read_text("utf-8")]
 
 
-def test_the_ladder_names_every_rung():
-    text = README.read_text("utf-8")
+@pytest.mark.parametrize("page", QUICKSTARTS, ids=name)
+def test_the_ladder_names_every_rung(page):
+    text = page.read_text("utf-8")
     assert {rung for rung in Rung if f"`{rung}`" in text} == set(Rung)
 
 
