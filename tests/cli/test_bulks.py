@@ -41,7 +41,7 @@ def test_a_job_is_listed_shown_paused_and_gone_on_with(fencepost, stopped):
     assert fencepost("terminate", "r1", "--db", stopped, *WHY).code == 0
 
     ended = fencepost("bulks", "resume", "1", "--reason", "go on", "--by", "bob", "--db", stopped, "--json")
-    assert [(one["run"], one["refused"] is None) for one in ended.json] == [("r1", False), ("r0", True)]
+    assert [(one["run"], one["refused"] is None) for one in ended.json["runs"]] == [("r1", False), ("r0", True)]
     assert ended.code == 1
     assert fencepost("bulks", "--db", stopped).err == "no jobs\n"
     (done,) = fencepost("bulks", "--all", "--db", stopped, "--json").json["jobs"]

@@ -46,7 +46,7 @@ def test_one_proposes_another_confirms_and_the_audit_names_both(fencepost, db, h
     kept = fencepost(*force)
     assert kept.code == 4
     assert "kept as proposal 1 [run=run-1, proposal=1] (within 1d somebody else: fencepost confirm 1)" in kept.err
-    listed = fencepost("proposals", "--db", db, "--json").json
+    listed = fencepost("proposals", "--db", db, "--json").json["proposals"]
     assert [(one["proposal"], one["run"], one["verb"], one["proposed_by"]) for one in listed] == [
         (1, held, "settle", "ann")
     ]
@@ -85,7 +85,9 @@ def test_a_proposal_is_declined(fencepost, db, held, acting):
     acting("bob")
     assert fencepost("decline", "1", "--db", db, *WHY).out == "proposal 1 is declined: nothing was done to run run-1\n"
     assert fencepost("proposals", "--db", db).err == "no proposals\n"
-    assert [one["state"] for one in fencepost("proposals", "--all", "--db", db, "--json").json] == ["declined"]
+    assert [one["state"] for one in fencepost("proposals", "--all", "--db", db, "--json").json["proposals"]] == [
+        "declined"
+    ]
     assert fencepost("confirm", "7", "--db", db, *WHY).code == 1
 
 

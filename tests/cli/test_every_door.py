@@ -38,10 +38,10 @@ WAYS = {
     "release": ("release", "target", "bank"),
     "queue pause": ("queue", "pause", "mail"),
     "queue resume": ("queue", "resume", "mail"),
-    "pause-schedule": ("pause-schedule", "yearly"),
-    "unpause-schedule": ("unpause-schedule", "yearly"),
-    "fire-schedule": ("fire-schedule", "yearly"),
-    "remove-schedule": ("remove-schedule", "yearly"),
+    "schedule pause": ("schedule", "pause", "yearly"),
+    "schedule resume": ("schedule", "resume", "yearly"),
+    "schedule fire": ("schedule", "fire", "yearly"),
+    "schedule remove": ("schedule", "remove", "yearly"),
     "restored": ("restored",),
     "redecide": ("redecide", "run-1"),
     "purge": ("purge", "--older-than", "90d", "--state", "succeeded"),
@@ -52,7 +52,7 @@ MORE = {
     ("bulk", *verb): ("bulk", *verb, "--state", "held")
     for verb in (("reconcile",), ("retry", "book"), ("cancel",), ("compensate",), ("terminate",), ("reopen",))
 }
-BEYOND_AN_OPERATOR = ("approve", "migrate", "restored", "remove-schedule", "purge")
+BEYOND_AN_OPERATOR = ("approve", "migrate", "restored", "schedule remove", "purge")
 
 
 def commands():
@@ -86,7 +86,7 @@ def shown(fencepost, db):
 
 def test_whoever_lacks_the_role_changes_nothing_by_any_command(fencepost, guarded):
     assert fencepost("terminate", "run-1", "--reason", "so", "--by", "ann", "--db", guarded).code != 0
-    assert [one["proposal"] for one in fencepost("proposals", "--db", guarded, "--json").json] == [1]
+    assert [one["proposal"] for one in fencepost("proposals", "--db", guarded, "--json").json["proposals"]] == [1]
     before = shown(fencepost, guarded)
     rows = len(fencepost("audit", "--limit", "500", "--db", guarded, "--json").json["rows"])
     tried = 0

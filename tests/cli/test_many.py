@@ -44,7 +44,7 @@ def test_a_rehearsal_says_what_would_be_done_and_changes_nothing(fencepost, many
     resume = ("bulk", "resume", "--held-by", reason, "--limit", "3", "--db", many, *WHY)
     would = fencepost(*resume, "--dry-run", "--json")
     assert would.code == 0
-    assert would.json == [
+    assert would.json["runs"] == [
         {
             "run": f"unknown-{n}",
             "before": "held",
@@ -64,7 +64,7 @@ def test_each_run_has_a_row_of_its_own_and_a_second_click_takes_those_that_are_l
     terminate = ("bulk", "terminate", "--state", "held", "--limit", "3", "--db", many, *WHY)
     assert fencepost(*terminate).code == 0
     assert rows(fencepost, many) == [(f"unknown-{n}", "terminate", "done") for n in (2, 3, 4)]
-    assert [one["run"] for one in fencepost(*terminate, "--json").json] == ["unknown-1", "unknown-0"]
+    assert [one["run"] for one in fencepost(*terminate, "--json").json["runs"]] == ["unknown-1", "unknown-0"]
     nothing = fencepost(*terminate)
     assert (nothing.code, nothing.err) == (0, "no such runs\n")
     assert len(rows(fencepost, many)) == 5
@@ -78,15 +78,17 @@ def test_a_refusal_is_told_and_audited_and_does_not_stop_the_others(fencepost, m
     assert ended.code == 0
     refused = fencepost("bulk", "retry", "book", "--state", "held", "--db", many, "--app", SHOP, *WHY, "--json")
     assert refused.code == 1
-    assert [("is unknown, not failed" in one["refused"], one["after"]) for one in refused.json] == [(True, "held")] * 3
+    assert [("is unknown, not failed" in one["refused"], one["after"]) for one in refused.json["runs"]] == [
+        (True, "held")
+    ] * 3
     assert [row[1:] for row in rows(fencepost, many)] == [("retry", "refused")] * 3 + [("compensate", "done")] * 2
 
 
 def test_runs_are_selected_by_workflow_and_by_the_beginning_of_their_ids(fencepost, many):
     cancel = ("bulk", "cancel", "--state", "waiting", "--dry-run", "--db", many, *WHY, "--json")
-    assert [one["run"] for one in fencepost(*cancel, "--workflow", "approve").json] == ["waits"]
-    assert fencepost(*cancel, "--workflow", "order_ticket").json == []
-    assert fencepost(*cancel, "--prefix", "unknown").json == []
+    assert [one["run"] for one in fencepost(*cancel, "--workflow", "approve").json["runs"]] == ["waits"]
+    assert fencepost(*cancel, "--workflow", "order_ticket").json["runs"] == []
+    assert fencepost(*cancel, "--prefix", "unknown").json["runs"] == []
 
 
 @pytest.mark.parametrize(
@@ -125,17 +127,18 @@ def test_what_a_person_was_shown_is_done_to_those_runs_alone_and_only_if_they_ar
     shown.write_text(seen.out, "utf-8")
     assert fencepost("resume", "unknown-3", "--db", many, *WHY).code == 0
     done = fencepost(*terminate, "--shown", str(shown), "--json")
-    assert [(one["run"], one["refused"] is None) for one in done.json] == [
+    assert [(one["run"], one["refused"] is None) for one in done.json["runs"]] == [
         ("unknown-4", True), ("unknown-3", False), ("unknown-2", True),
     ]  # fmt: skip
-    assert "has changed since you looked" in done.json[1]["refused"]
+    assert "has changed since you looked" in done.json["runs"][1]["refused"]
     again = fencepost(*terminate, "--shown", str(shown), "--json")
-    assert {one["refused"] is None for one in again.json} == {False}
+    assert {one["refused"] is None for one in again.json["runs"]} == {False}
     assert fencepost(*terminate, "--shown", str(shown), "--state", "held").code == 2
-    shown.write_text("{}", "utf-8")
+    shown.write_text('{"runs": []}', "utf-8")
     assert fencepost(*terminate, "--shown", str(shown)).code == 0
-    shown.write_text('[{"run": 1}]', "utf-8")
-    assert fencepost(*terminate, "--shown", str(shown)).code == 2
+    for none in ("{}", "[]", '{"runs": [{"run": 1}]}'):
+        shown.write_text(none, "utf-8")
+        assert fencepost(*terminate, "--shown", str(shown)).code == 2
 
 
 def test_ctrl_c_stops_between_two_runs_and_what_is_left_is_done_by_a_resume(fencepost, many):

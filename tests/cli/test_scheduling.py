@@ -33,17 +33,17 @@ def yearly(declared):
 
 
 def listed(fencepost, db):
-    return fencepost("schedules", "--db", db, "--json").json["schedules"]
+    return fencepost("schedule", "--db", db, "--json").json["schedules"]
 
 
 def test_a_ledger_without_schedules_says_so(fencepost, db, started):
     started("greet", "ann")
-    ended = fencepost("schedules", "--db", db)
+    ended = fencepost("schedule", "--db", db)
     assert (ended.code, ended.out, ended.err) == (0, "", "no schedules\n")
 
 
 def test_they_are_listed_with_times_state_and_policy(fencepost, db, yearly):
-    lines = fencepost("schedules", "--db", db).out.splitlines()
+    lines = fencepost("schedule", "--db", db).out.splitlines()
     assert lines[0].split() == ["schedule", "times", "state", "next", "last", "policy", "note"]
     assert lines[1].startswith(f"yearly    {YEARLY} Europe/Berlin  no worker  2")
     assert lines[1].endswith("-01-01T03:00:00+01:00  never  overlap skip, catch up last within 7d")
@@ -63,24 +63,24 @@ def test_one_that_no_worker_declares_is_an_orphan_beside_a_worker_that_lives(fen
 
 
 def test_it_is_paused_and_unpaused_with_an_audit_row_each(fencepost, db, yearly):
-    ended = fencepost("pause-schedule", "yearly", "--reason", "the bank is closed", "--by", "ann", "--db", db)
-    assert (ended.code, ended.out) == (0, "pause: schedule yearly starts nothing until it is unpaused\n")
+    ended = fencepost("schedule", "pause", "yearly", "--reason", "the bank is closed", "--by", "ann", "--db", db)
+    assert (ended.code, ended.out) == (0, "pause: schedule yearly starts nothing until it is resumed\n")
     assert [row["state"] for row in listed(fencepost, db)] == ["paused"]
-    assert fencepost("pause-schedule", "yearly", "--reason", "x", "--db", db).code == 1
-    ended = fencepost("unpause-schedule", "yearly", "--reason", "it is open", "--by", "ann", "--db", db, "--json")
-    assert (ended.json["verb"], ended.json["schedule"]["name"]) == ("unpause", "yearly")
+    assert fencepost("schedule", "pause", "yearly", "--reason", "x", "--db", db).code == 1
+    ended = fencepost("schedule", "resume", "yearly", "--reason", "it is open", "--by", "ann", "--db", db, "--json")
+    assert (ended.json["verb"], ended.json["schedule"]["name"]) == ("resume", "yearly")
     app = App(db, workflows=[])
     with app.sync:
         rows = app.store.audits("default", "schedule:yearly")
     assert [(row.verb, row.actor, row.outcome) for row in rows][::2] == [
         ("pause schedule", "ann", "done"),
-        ("unpause schedule", "ann", "done"),
+        ("resume schedule", "ann", "done"),
     ]
     assert rows[1].outcome == "refused"
 
 
 def test_fired_now_it_starts_a_run_that_a_worker_lives(fencepost, db, yearly, lived):
-    ended = fencepost("fire-schedule", "yearly", "--reason", "the auditor asks", "--db", db)
+    ended = fencepost("schedule", "fire", "yearly", "--reason", "the auditor asks", "--db", db)
     assert ended.code == 0, ended.err
     assert ended.out.startswith("fire: schedule yearly has started run schedule:yearly:2")
     run = ended.out.split()[-1]
@@ -90,16 +90,16 @@ def test_fired_now_it_starts_a_run_that_a_worker_lives(fencepost, db, yearly, li
 
 
 def test_a_verb_on_another_version_than_was_seen_is_refused(fencepost, db, yearly):
-    ended = fencepost("fire-schedule", "yearly", "--reason", "x", "--if-version", "7", "--db", db)
+    ended = fencepost("schedule", "fire", "yearly", "--reason", "x", "--if-version", "7", "--db", db)
     assert ended.code == 1
     assert "has changed since" in ended.err
 
 
 def test_removed_it_is_gone_and_an_unknown_one_is_refused(fencepost, db, yearly):
-    ended = fencepost("remove-schedule", "yearly", "--reason", "it moved", "--db", db)
+    ended = fencepost("schedule", "remove", "yearly", "--reason", "it moved", "--db", db)
     assert (ended.code, ended.out) == (0, "remove: schedule yearly is gone; its runs stay\n")
     assert listed(fencepost, db) == []
-    ended = fencepost("remove-schedule", "yearly", "--reason", "again", "--db", db)
+    ended = fencepost("schedule", "remove", "yearly", "--reason", "again", "--db", db)
     assert ended.code == 1
     assert "there is no schedule 'yearly'" in ended.err
 
@@ -109,4 +109,4 @@ def test_what_has_changed_is_noted(fencepost, db, declared, yearly):
     (row,) = listed(fencepost, db)
     assert (row["name"], row["formerly"], row["note"]["kind"]) == ("renamed", "yearly", "renamed")
     declared(Schedule("renamed", greet, "ann", cron="0 4 1 1 *", zone="Europe/Berlin"))
-    assert f"times changed, they were {YEARLY} Europe/Berlin" in fencepost("schedules", "--db", db).out
+    assert f"times changed, they were {YEARLY} Europe/Berlin" in fencepost("schedule", "--db", db).out

@@ -48,7 +48,7 @@ SAME = {
     "/runs/held": ("show", "held"),
     "/runs/waits": ("show", "waits"),
     "/runs/held?redact=true": ("show", "held", "--redact"),
-    "/schedules": ("schedules",),
+    "/schedules": ("schedule",),
     "/queues": ("queue",),
     "/contained": ("contained",),
     "/alerts": ("alerts",),

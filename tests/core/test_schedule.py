@@ -17,8 +17,8 @@ from fencepost.core.schedule import (
     known_as,
     note_of,
     redeclared,
+    resumed,
     run_id,
-    unpaused,
 )
 from fencepost.core.states import FINAL_RUN_STATES, RunState
 
@@ -159,7 +159,7 @@ def test_however_the_clock_is_set_no_instant_is_started_twice_or_out_of_order(cl
 
 
 def test_what_passed_in_a_pause_is_not_caught_up():
-    found = unpaused(replace(plan(), paused_at=NOON), NOON + 5 * HOUR + MINUTE, hourly)
+    found = resumed(replace(plan(), paused_at=NOON), NOON + 5 * HOUR + MINUTE, hourly)
     assert (found.paused_at, found.next_at) == (None, NOON + 6 * HOUR)
 
 

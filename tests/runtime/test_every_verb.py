@@ -135,7 +135,7 @@ def test_the_table_the_repertoire_and_the_stages_name_the_same_verbs() -> None:
 
 
 def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
-    others = {f"{name} schedule" for name in ("pause", "unpause", "fire", "remove")}
+    others = {f"{name} schedule" for name in ("pause", "resume", "fire", "remove")}
     others |= {"contain", "release", "pause queue", "resume queue", bulking.PAUSE, bulking.RESUME}
     others |= {restoring.RESTORED, restoring.CLOSED, "signal", "approve", "deny", "confirm", "decline", "purge"}
     others |= {api_tokens.MAKE, api_tokens.REVOKE}
@@ -146,7 +146,7 @@ def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
 
 def test_no_function_that_a_person_calls_is_missing_from_the_tables() -> None:
     known = {*ON_RUNS.values(), confirming.confirm, confirming.decline, signalling.send}
-    known |= {schedules.pause, schedules.unpause, schedules.fire, schedules.remove}
+    known |= {schedules.pause, schedules.resume, schedules.fire, schedules.remove}
     known |= {containing.contain, containing.release, queues.pause, queues.resume, bulking.pause, bulking.resume}
     known |= {retention.purge, restoring.restored, restoring.close_lost_time, api_tokens.make, api_tokens.revoke}
     found = {
@@ -315,7 +315,7 @@ def on_a_schedule(verb: Callable[..., Any]) -> Callable[[App, str], Any]:
 
 OTHERS: dict[str, Callable[[App, str], Any]] = {
     "pause schedule": on_a_schedule(schedules.pause),
-    "unpause schedule": on_a_schedule(schedules.unpause),
+    "resume schedule": on_a_schedule(schedules.resume),
     "fire schedule": on_a_schedule(schedules.fire),
     "remove schedule": on_a_schedule(schedules.remove),
     "pause bulk": lambda app, by: bulking.pause(app, 1, by=by, reason="why"),

@@ -342,12 +342,12 @@ async def test_a_paused_schedule_starts_nothing_and_goes_on_from_now_on(db):
         await app.schedules.pause("nightly", by="ann", reason="the bank is closed")
         clock.offset += DAY
         await decided(app, clock, "other")
-        await app.schedules.unpause("nightly", by="ann", reason="it is open")
+        await app.schedules.resume("nightly", by="ann", reason="it is open")
         assert await decided(app, clock) == ["other:2026-12-01T03:01:00+01:00"]
         rows = app.store.audits("default", "schedule:nightly")
         assert [(row.verb, row.actor, row.reason) for row in rows] == [
             ("pause schedule", "ann", "the bank is closed"),
-            ("unpause schedule", "ann", "it is open"),
+            ("resume schedule", "ann", "it is open"),
         ]
 
 
@@ -375,7 +375,7 @@ async def test_fired_by_hand_it_starts_one_run_for_now_and_keeps_its_times(db):
 @pytest.mark.parametrize(
     ("verb", "error", "says"),
     [
-        ("unpause", VerbRefused, "is not paused"),
+        ("resume", VerbRefused, "is not paused"),
         ("remove", VerbRefused, "is declared by 1 live"),
         ("fire", Misuse, "needs who does it and why"),
     ],

@@ -29,8 +29,8 @@ def proposals(
 ) -> Exit:  # fmt: skip
     """List what one person has asked for and a second one has to confirm.
 
-    With --json: a list of `proposal`, `run`, `verb`, `arguments`, `version` (of the run as the first person saw it),
-    `reason`, `proposed_by`, `proposed_at`, `expires_at`, `state`, `closed_by`, `closed_at`.
+    With --json: `proposals` (`proposal`, `run`, `verb`, `arguments`, `version` of the run as the first person saw it,
+    `reason`, `proposed_by`, `proposed_at`, `expires_at`, `state`, `closed_by`, `closed_at`).
     """
     from fencepost.cli.target import app_for, opened
 
@@ -38,7 +38,7 @@ def proposals(
         found = ledger.store.proposals(ledger.namespace, every=every, limit=limit)
         now = ledger.store.now()
     if as_json:
-        terminal.document([proposal_row(one, now) for one in found])
+        terminal.document({"proposals": [proposal_row(one, now) for one in found]})
         return Exit.DONE
     if not found:
         terminal.remark("no proposals")

@@ -24,7 +24,7 @@ def copy(source: From, *, to: To, dry_run: DryRun = False, margin: Margin = "2s"
 
     Refused while workers hold leases. Afterwards the file is not opened any more: it says where its ledger has gone.
 
-    With --json: a list of `table`, `here`, `there` (null with --dry-run).
+    With --json: `tables` (`table`, `here`, and `there`, null with --dry-run).
     """
     from fencepost.core.duration import microseconds
     from fencepost.store.copy import copy as copy_ledger
@@ -42,7 +42,7 @@ def copy(source: From, *, to: To, dry_run: DryRun = False, margin: Margin = "2s"
     finally:
         target.close()
     if as_json:
-        terminal.document([count._asdict() for count in counts])
+        terminal.document({"tables": [count._asdict() for count in counts]})
         return Exit.DONE
     for count in counts:
         there = "" if count.there is None else f"  ->  {count.there:>9,}"

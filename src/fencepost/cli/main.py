@@ -94,11 +94,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     containing.release,
     containing.contained,
     queueing.queue,
-    scheduling.schedules,
-    scheduling.pause_schedule,
-    scheduling.unpause_schedule,
-    scheduling.fire_schedule,
-    scheduling.remove_schedule,
+    scheduling.schedule,
     contract.contract,
     doctor.doctor,
     alerting.alerts,
@@ -118,6 +114,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
 BELOW: dict[Callable[..., Exit], tuple[Callable[..., Exit], ...]] = {
     auditing.audit: (auditing.verify, auditing.anchor),
     queueing.queue: (queueing.pause, queueing.resume),
+    scheduling.schedule: (scheduling.pause, scheduling.resume, scheduling.fire, scheduling.remove),
     bulks.bulks: (bulks.show, bulks.pause, bulks.resume),
     tokening.token: (tokening.make, tokening.revoke),
 }

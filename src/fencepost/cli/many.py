@@ -55,7 +55,7 @@ def bulk(
     of its own, which `bulks` lists: Ctrl-C stops after the run that is being done, and so does `bulks pause`, from
     anywhere; `bulks resume` goes on, also after a kill. Verbs that need an effect's code need --app.
 
-    With --json: a list of `run`, `before`, `after`, `moves` (with --dry-run), `refused` (null, or why), `version`.
+    With --json: `runs` (`run`, `before`, `after`, `moves` with --dry-run, `refused`: null or why, `version`).
     """
     from fencepost.cli.target import app_for, opened
     from fencepost.runtime.bulk import Selection, rehearse, select
@@ -108,7 +108,7 @@ def until_stopped(doing: Iterator[Each], pause: float, count: int) -> list[Each]
 
 def _told(done: list[Each], *, as_json: bool, dry_run: bool = False) -> Exit:
     if as_json:
-        terminal.document([asdict(one) for one in done])
+        terminal.document({"runs": [asdict(one) for one in done]})
     else:
         _show(done, dry_run=dry_run)
     return Exit.REFUSED if any(one.refused for one in done) else Exit.DONE
@@ -119,7 +119,7 @@ def _shown(file: str | None) -> dict[str, int] | None:
         return None
     told = json_value(f"@{file}", what="--shown")
     try:
-        return {str(one["run"]): int(one["version"]) for one in told if one["refused"] is None}
+        return {str(one["run"]): int(one["version"]) for one in told["runs"] if one["refused"] is None}
     except (KeyError, TypeError, ValueError) as error:
         raise Usage("--shown is not what `bulk --dry-run --json` writes", hint="write its output to a file") from error
 

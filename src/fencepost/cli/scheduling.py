@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 IfVersion = Annotated[
     int | None,
-    typer.Option("--if-version", metavar="N", help="Only if it still has this version, as `schedules --json` had it."),
+    typer.Option("--if-version", metavar="N", help="Only if it still has this version, as `schedule --json` has it."),
 ]
 ScheduleName = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's name.")]
 
 
-def schedules(
-    *, app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
+def schedule(
+    context: typer.Context, *, app: AppOption = None, db: Db = None, namespace: Namespace = None,
+    as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
     """List schedules, those that no code declares any more included.
 
@@ -42,6 +43,8 @@ def schedules(
     """
     from fencepost.cli.target import app_for, opened
 
+    if context.invoked_subcommand is not None:
+        return Exit.DONE
     with opened(app_for(app, db, namespace, with_code=False)) as ledger:
         found = ledger.store.schedules(ledger.namespace)
         works = _works(ledger)
@@ -64,63 +67,63 @@ def schedules(
     return Exit.DONE
 
 
-def pause_schedule(
-    schedule: ScheduleName, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None,
+def pause(
+    name: ScheduleName, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None,
     db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
-    """Let a schedule start nothing until it is unpaused. Runs that were started go on."""
-    return _act("pause", schedule, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+    """Let a schedule start nothing until it is resumed. Runs that were started go on."""
+    return _act("pause", name, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
 
 
-def unpause_schedule(
-    schedule: ScheduleName, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None,
+def resume(
+    name: ScheduleName, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None,
     db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
     """Let a paused schedule go on from now on. What passed in the pause is not caught up."""
-    return _act("unpause", schedule, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+    return _act("resume", name, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
 
 
-def fire_schedule(
-    schedule: ScheduleName, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None,
+def fire(
+    name: ScheduleName, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None,
     db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
     """Start a run of a schedule now, also of a paused or orphaned one. Its timetable stays as it is."""
-    return _act("fire", schedule, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+    return _act("fire", name, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
 
 
-def remove_schedule(
-    schedule: ScheduleName, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None,
+def remove(
+    name: ScheduleName, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None,
     db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
     """Remove a schedule that no live worker declares. Its runs stay."""
-    return _act("remove", schedule, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+    return _act("remove", name, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
 
 
 # -- shared -----------------------------------------------------------------------------------------------------------
 
 
 def _act(
-    name: str, schedule: str, reason: str, by: str | None, version: int | None, *,
+    verb: str, name: str, reason: str, by: str | None, version: int | None, *,
     where: tuple[str | None, str | None, str | None], as_json: bool,
 ) -> Exit:  # fmt: skip
-    """Call the verb and say what the schedule is now. With --json: `verb`, and `schedule` as `schedules` has it."""
+    """Call the verb and say what the schedule is now. With --json: `verb`, and `schedule` as `schedule` lists it."""
     from fencepost.cli.target import app_for, opened
     from fencepost.runtime import schedules as verbs
 
-    verb: Callable[..., Plan | None] = getattr(verbs, name)
+    done: Callable[..., Plan | None] = getattr(verbs, verb)
     with opened(app_for(*where, with_code=False)) as ledger:
-        plan = verb(ledger, schedule, by=somebody(by), reason=reason, version=version)
+        plan = done(ledger, name, by=somebody(by), reason=reason, version=version)
         works = _works(ledger)
     if as_json:
-        terminal.document({"verb": name, "schedule": None if plan is None else schedule_row(plan, works=works)})
+        terminal.document({"verb": verb, "schedule": None if plan is None else schedule_row(plan, works=works)})
     elif plan is None:
-        terminal.say(f"remove: schedule {printable(schedule)} is gone; its runs stay")
-    elif name == "fire":
-        terminal.say(f"fire: schedule {printable(schedule)} has started run {printable(plan.last_run_id)}")
-    elif name == "pause":
-        terminal.say(f"pause: schedule {printable(schedule)} starts nothing until it is unpaused")
+        terminal.say(f"remove: schedule {printable(name)} is gone; its runs stay")
+    elif verb == "fire":
+        terminal.say(f"fire: schedule {printable(name)} has started run {printable(plan.last_run_id)}")
+    elif verb == "pause":
+        terminal.say(f"pause: schedule {printable(name)} starts nothing until it is resumed")
     else:
-        terminal.say(f"unpause: schedule {printable(schedule)} goes on; next {_next(plan)}")
+        terminal.say(f"resume: schedule {printable(name)} goes on; next {_next(plan)}")
     return Exit.DONE
 
 

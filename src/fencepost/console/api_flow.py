@@ -45,14 +45,14 @@ async def list_schedules(caller: Looking) -> Any:
 
 @router.post("/schedules/{name:path}/pause", response_model=DoneToSchedule, responses=DONE_TO_SCHEDULE)
 async def pause_schedule(caller: Called, name: Named, form: Because, if_match: IfMatch = None) -> Any:
-    """Let a schedule start nothing until it is unpaused. Runs that were started go on."""
+    """Let a schedule start nothing until it is resumed. Runs that were started go on."""
     return await _on_schedule(caller, "pause", schedules.pause, name, form=form, if_match=if_match)
 
 
-@router.post("/schedules/{name:path}/unpause", response_model=DoneToSchedule, responses=DONE_TO_SCHEDULE)
-async def unpause_schedule(caller: Called, name: Named, form: Because, if_match: IfMatch = None) -> Any:
+@router.post("/schedules/{name:path}/resume", response_model=DoneToSchedule, responses=DONE_TO_SCHEDULE)
+async def resume_schedule(caller: Called, name: Named, form: Because, if_match: IfMatch = None) -> Any:
     """Let a paused schedule go on from now on. What passed in the pause is not caught up."""
-    return await _on_schedule(caller, "unpause", schedules.unpause, name, form=form, if_match=if_match)
+    return await _on_schedule(caller, "resume", schedules.resume, name, form=form, if_match=if_match)
 
 
 @router.post("/schedules/{name:path}/fire", response_model=DoneToSchedule, responses=DONE_TO_SCHEDULE)

@@ -99,7 +99,7 @@ VERBS: Mapping[str, Verb] = {
     "pause bulk": Verb(Role.OPERATOR, "lets nobody go on with a job on many runs", Compares.NAME_ALONE),
     "resume bulk": Verb(Role.OPERATOR, "lets somebody go on with a job on many runs", Compares.NAME_ALONE),
     "pause schedule": Verb(Role.OPERATOR, "lets a schedule start nothing", Compares.SCHEDULE_VERSION),
-    "unpause schedule": Verb(Role.OPERATOR, "lets a paused schedule go on", Compares.SCHEDULE_VERSION),
+    "resume schedule": Verb(Role.OPERATOR, "lets a paused schedule go on", Compares.SCHEDULE_VERSION),
     "fire schedule": Verb(Role.OPERATOR, "starts a run of a schedule now", Compares.SCHEDULE_VERSION),
     "remove schedule": Verb(Role.ADMIN, "removes a schedule that no code declares", Compares.SCHEDULE_VERSION),
     "restored": Verb(Role.ADMIN, "says that the ledger was restored from a backup", Compares.EPOCH),

@@ -264,6 +264,6 @@ def redeclared(plan: Plan, declared: Declared, *, lease: str, began_at: int, now
     return replace(by, next_at=declared.next_at, waits=False, note=noted("times changed", now, was=was))
 
 
-def unpaused(plan: Plan, now: int, after: After) -> Plan:
+def resumed(plan: Plan, now: int, after: After) -> Plan:
     """The plan without its pause, from now on: what passed meanwhile was meant not to start."""
     return replace(plan, paused_at=None, next_at=after(now), waits=False, note=None, changed_at=now)

@@ -1,4 +1,4 @@
-"""What a person may do to a schedule: see, pause, unpause, fire and remove it; each verb one transaction, audited.
+"""What a person may do to a schedule: see, pause, resume, fire and remove it; each verb one transaction, audited.
 
 The verbs act on what the ledger holds and need no app's code, so that an orphan can be fired or removed too. A refusal
 changes nothing and leaves its own row. When a schedule fires by itself is `firing`'s matter.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fencepost.core.duration import SECOND
 from fencepost.core.errors import ChangedSince, DeclarationError, Misuse, VerbRefused
 from fencepost.core.records import Audit
-from fencepost.core.schedule import Overlap, Plan, unpaused
+from fencepost.core.schedule import Overlap, Plan, resumed
 from fencepost.runtime.firing import about, new_run, queue_of, said_of, timetable
 from fencepost.runtime.permits import require, require_a_word
 from fencepost.runtime.portal import Blocking
@@ -69,12 +69,12 @@ class Schedules:
         return await asyncio.to_thread(self._app.store.schedules, self._app.namespace)
 
     async def pause(self, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
-        """Start nothing until it is unpaused."""
+        """Start nothing until it is resumed."""
         return await asyncio.to_thread(pause, self._app, name, by=by, reason=reason, version=version)
 
-    async def unpause(self, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
+    async def resume(self, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
         """Go on from now on; what passed in the pause is not caught up."""
-        return await asyncio.to_thread(unpause, self._app, name, by=by, reason=reason, version=version)
+        return await asyncio.to_thread(resume, self._app, name, by=by, reason=reason, version=version)
 
     async def fire(self, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
         """Start a run for this moment, whatever the timetable says; it is the plan's `last_run`."""
@@ -86,7 +86,7 @@ class Schedules:
 
 
 def pause(app: Desk, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
-    """Start nothing until it is unpaused. Runs that were started go on."""
+    """Start nothing until it is resumed. Runs that were started go on."""
 
     def changed(plan: Plan, now: int) -> Plan:
         if plan.paused_at is not None:
@@ -96,15 +96,15 @@ def pause(app: Desk, name: str, *, by: str, reason: str, version: int | None = N
     return _kept(_perform(app, name, "pause schedule", changed, by=by, reason=reason, version=version))
 
 
-def unpause(app: Desk, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
+def resume(app: Desk, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
     """Go on from now on; what passed in the pause is not caught up."""
 
     def changed(plan: Plan, now: int) -> Plan:
         if plan.paused_at is None:
             raise VerbRefused(f"schedule {name!r} is not paused", ids={"schedule": name})
-        return unpaused(plan, now, timetable(*plan.definition.times).after)
+        return resumed(plan, now, timetable(*plan.definition.times).after)
 
-    return _kept(_perform(app, name, "unpause schedule", changed, by=by, reason=reason, version=version))
+    return _kept(_perform(app, name, "resume schedule", changed, by=by, reason=reason, version=version))
 
 
 def fire(app: Desk, name: str, *, by: str, reason: str, version: int | None = None) -> Plan:
