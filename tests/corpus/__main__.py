@@ -1,11 +1,13 @@
 """Stores the histories of this version: `python -m tests.corpus` makes the runs and writes a folder for the version.
 
-A folder that is there is a release's word and is not written over; `--again` does so while a version is under way. Each
-run lives in an app of its own under a worker that works for nobody else. Replaying them is `test_corpus`'s matter.
+A folder that is there is a release's word and is not written over; `--again` does so while a version is under way. Its
+`SHA256SUMS` says what it held then, so that no stored history changes unseen. Each run lives in an app of its own under
+a worker that works for nobody else. Replaying them is `test_corpus`'s matter.
 """
 
 import argparse
 import asyncio
+import hashlib
 import shutil
 import sys
 import tempfile
@@ -21,6 +23,7 @@ from tests.corpus.workflows import WORKFLOWS, Line
 
 FOLDER = Path(__file__).parent / "histories"
 ROOT = Path(__file__).parents[2]
+SUMS = "SHA256SUMS"
 
 LINE = Line(id="line-1", amount=Decimal("10.50"), due=datetime(2026, 3, 29, 2, 30, tzinfo=UTC))
 ARGUMENTS: dict[str, list[Any]] = {"steps": [LINE], "turning": [0], "child": ["alone"]}
@@ -57,6 +60,12 @@ async def _rests(app: App, run_id: str, *states: RunState) -> None:
             await asyncio.sleep(0.01)
 
 
+def sums(folder: Path) -> str:
+    """The digest of each history in a version's folder, as `sha256sum --check` reads it there."""
+    found = sorted(folder.glob("*.json"))
+    return "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in found)
+
+
 def main() -> int:
     """Write the folder of this version; 1 if it is there already."""
     parser = argparse.ArgumentParser(description="Store the histories of this version.")
@@ -73,6 +82,7 @@ def main() -> int:
     for name, text in found.items():
         # Tracebacks name files of the machine that made them.
         (folder / f"{name}.json").write_text(text.replace(f"{ROOT}/", ""), "utf-8")
+    (folder / SUMS).write_text(sums(folder), "utf-8")
     sys.stdout.write(f"{len(found)} histories in {folder}\n")
     return 0
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from fencepost.core.errors import FencepostError
 from fencepost.core.identity import KEY_SCHEME, operation_key
 from fencepost.core.records import History
 from fencepost.testing import dump_history, load_history, replay
-from tests.corpus.__main__ import FOLDER
+from tests.corpus.__main__ import FOLDER, SUMS, sums
 from tests.corpus.workflows import WORKFLOWS
 
 FILES = sorted(FOLDER.glob("*/*.json"))
@@ -47,6 +48,25 @@ def test_a_stored_key_is_the_one_that_its_scheme_gives(history: History) -> None
 
 def test_a_history_is_read_back_as_it_was_dumped(history: History) -> None:
     assert load_history(dump_history(history)) == history
+
+
+@pytest.mark.parametrize("version", sorted(one.name for one in FOLDER.iterdir()))
+def test_no_stored_history_was_changed_added_or_taken_away_since_its_version(version: str) -> None:
+    folder = FOLDER / version
+    assert sums(folder) == (folder / SUMS).read_text("utf-8"), "a release's histories are kept as they are"
+
+
+@pytest.mark.parametrize("how", ["one byte", "one more", "one less"])
+def test_control_a_history_that_was_changed_does_not_match_what_was_written_down(tmp_path: Path, how: str) -> None:
+    folder = shutil.copytree(FOLDER / fencepost.__version__, tmp_path / "copy")
+    text = (folder / "steps.json").read_text("utf-8")
+    if how == "one byte":
+        (folder / "steps.json").write_text(text.replace("made first", "made First", 1), "utf-8")
+    elif how == "one more":
+        (folder / "more.json").write_text(text, "utf-8")
+    else:
+        (folder / "steps.json").unlink()
+    assert sums(folder) != (folder / SUMS).read_text("utf-8")
 
 
 def test_a_stored_history_names_no_machines_folders() -> None:

@@ -1,4 +1,7 @@
-"""One or two connections for fifty runs whose steps all fail at once: none is stuck, every budget counts right."""
+"""One or two connections for fifty runs whose steps all fail at once: none is stuck, every budget counts right.
+
+Whoever waits for a run does so for as long as they said, however long all connections are in use.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -88,3 +91,20 @@ async def test_bodies_that_wait_longer_for_the_connection_than_there_is_patience
         assert ends == [f"booked {name}" for name in names]
         assert {len((await operation(app, name, "book")).attempts) for name in names} == {2}
     assert postgres.server.ask("SELECT count(*), count(DISTINCT name) FROM public.booked_once") == [(RUNS, RUNS)]
+
+
+@played
+async def test_whoever_waits_for_a_run_waits_on_while_every_connection_is_in_use(postgres: Place) -> None:
+    async with App(postgres.url(connections=1), workflows=[two], patience="50ms") as app:
+        handle = await app.start(two, "r", id="r")
+        with app.store.walk():  # this process's only connection
+            with pytest.raises(TimeoutError, match=r"after 200ms: the ledger is too busy to say \(all 1 connections"):
+                await handle.result(within="200ms")
+            waiting = asyncio.create_task(handle.result(within="20s"))
+            async with working(postgres.url(), two) as elsewhere:
+                assert await (await elsewhere.handle("r")).result(within="20s") == "made r asked"
+            with pytest.raises(StoreBusy):
+                await handle.state()
+            assert not waiting.done()
+        assert await waiting == "made r asked"
+    assert target.requests == ["r keyed", "r asked"]

@@ -1,10 +1,9 @@
 """Eight processes and a reader on one ledger: nothing is locked out, lost, or claimed twice (case C23).
 
-FENCEPOST_TEST_SIZE=full runs the case at its full size of 200 rounds a process.
+Where servers are wanted (`make test-services`) it has the case's full size, 200 rounds a process, on both databases.
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -14,10 +13,11 @@ import pytest
 from fencepost.core.states import OperationState, Outcome, RunState
 from fencepost.store.api import RunFilter
 from fencepost.store.open import open_store
+from tests.services import wanted
 from tests.store import build
 
 PROCESSES = 8
-ROUNDS = 200 if os.environ.get("FENCEPOST_TEST_SIZE") == "full" else 50
+ROUNDS = 200 if wanted.are_wanted() else 50
 
 
 @pytest.mark.timeout(600)

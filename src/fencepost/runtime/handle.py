@@ -11,7 +11,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fencepost.core.duration import SECOND, microseconds, spelled
@@ -24,6 +24,7 @@ from fencepost.core.errors import (
     RunHeld,
     RunTerminated,
     StepFailed,
+    StoreBusy,
     StoreUnavailable,
 )
 from fencepost.core.records import Run
@@ -58,11 +59,13 @@ class Looks:
     def __init__(self, store: Store) -> None:
         self._changes = None if store.is_remote else store.changes(_nobody)
         self._pause = LOOK_AGAIN
+        self.saw_nothing = False
+        """Whether the last look was refused, since the ledger was too busy."""
 
     def is_worthwhile(self) -> bool:
         """Whether anything may have changed since the last look; a file is asked, which is cheap."""
         try:
-            return self._changes is None or self._changes.look()
+            return self._changes is None or self._changes.look() or self.saw_nothing
         except StoreUnavailable:
             return True  # the look itself says more
 
@@ -158,7 +161,8 @@ class Handle(Generic[R_co]):
     async def result(self, *, within: Duration | None = None) -> R_co:
         """Wait until the run has ended and return its result.
 
-        `within`: a duration, such as "20s"; raises `TimeoutError` after that, which changes nothing for the run.
+        `within`: a duration, such as "20s"; raises `TimeoutError` after that, which changes nothing for the run. A
+        ledger that is too busy to be asked is asked again until then.
 
         Raises:
             RunHeld: it waits for a person; the hint names the verbs.
@@ -173,13 +177,28 @@ class Handle(Generic[R_co]):
         return self._read(run)
 
     async def left(self, *, within: Duration | None) -> Run:
-        """The run once it has ended or is held; as it is when the time is over."""
+        """The run once it has ended or is held; as it is when the time is over.
+
+        Raises:
+            TimeoutError: the ledger was too busy to say how it is then.
+        """
         limit = None if within is None else microseconds(within, what="within")
         try:
             async with asyncio.timeout(None if limit is None else limit / SECOND):
                 return await self._left()
         except TimeoutError:
-            return await self._app._find(self.id)  # noqa: SLF001 - as above
+            return await self._as_it_is(limit or 0)
+
+    async def _as_it_is(self, limit: int) -> Run:
+        """The run at the end of that time; raises `TimeoutError` where the ledger is too busy to say."""
+        try:
+            async with asyncio.timeout(LOOK_AGAIN_MAX):
+                return await self._app._find(self.id)  # noqa: SLF001 - as above
+        except (StoreBusy, TimeoutError) as busy:
+            raise TimeoutError(
+                f"what became of run {self.id} is not known after {spelled(limit)}: the ledger is too busy to say"
+                + (f" ({busy.message})" if isinstance(busy, StoreBusy) else "")
+            ) from busy
 
     async def _left(self) -> Run:
         """The run once it has ended or is held.
@@ -207,13 +226,22 @@ class Handle(Generic[R_co]):
             if number in watchers.here:
                 return await leaving
             if not has_left and looks.is_worthwhile():
-                run = await self._app._find(self.id)  # noqa: SLF001 - as above
-                if number != run.no:
+                run = await self._find(looks)
+                if run is not None and number != run.no:
                     self._run = run  # it was not committed when this handle was made, or is in a later turn now
-                if _is_over(run):
+                if run is not None and _is_over(run):
                     return run
             await asyncio.wait([leaving], timeout=looks.pause())
             return leaving.result() if leaving.done() else None
+
+    async def _find(self, looks: Looks) -> Run | None:
+        """What the ledger says; None while it is too busy to say, which passes: its limit is that of whoever waits."""
+        looks.saw_nothing = True
+        with suppress(StoreBusy):
+            run = await self._app._find(self.id)  # noqa: SLF001 - as above
+            looks.saw_nothing = False
+            return run
+        return None
 
     def _read(self, run: Run) -> R_co:
         ids = {"run": run.id}
