@@ -52,6 +52,7 @@ MORE = {
     ("bulk", *verb): ("bulk", *verb, "--state", "held")
     for verb in (("reconcile",), ("retry", "book"), ("cancel",), ("compensate",), ("terminate",), ("reopen",))
 }
+MORE["compensate", "book"] = ("compensate", "run-1", "book")
 BEYOND_AN_OPERATOR = ("approve", "migrate", "restored", "schedule remove", "purge")
 
 

@@ -101,6 +101,7 @@ STAGES = {
     "settle conflict": Stage({"step": "asked", "happened": True, "result": '"seen"'}, code=contradicts),
     "cancel": Stage(),
     "compensate": Stage(),
+    "compensate step": Stage({"step": "keyed"}),
     "forward": Stage({"step": "tried"}, ("busy",), tries),
     "redecide": Stage({}, ("busy",), decides),
     "terminate": Stage(),

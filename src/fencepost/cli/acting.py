@@ -129,14 +129,20 @@ def terminate(
 
 
 def compensate(
-    run: RunId, *, reason: Reason, by: By = None, if_version: IfVersion = None, app: AppOption = None, db: Db = None,
-    namespace: Namespace = None, as_json: AsJson = False,
+    run: RunId, step: OneStep = None, *, reason: Reason, item: Item = None, by: By = None, if_version: IfVersion = None,
+    app: AppOption = None, db: Db = None, namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
-    """Have a worker compensate a run's effects, the last first.
+    """Have a worker compensate a run's effects, the last first; or that of one step, and nothing else.
 
-    Those that failed before are tried again. With --app, whoever may start none of them is refused at once.
+    Those that failed before are tried again. With --app, whoever may start none of them is refused at once. One step is
+    refused while what rests on it stands; what the run ends as says whether anything does then.
     """
-    return _with_code_if_named("compensate", run, reason, by, if_version, where=(app, db, namespace), as_json=as_json)
+    if step is None and item is not None:
+        raise Usage("--item needs a STEP", hint="name the step, or leave --item out for the whole run")
+    of_step = {} if step is None else {"step": step, "item": item}
+    verb = "compensate" if step is None else "compensate step"
+    where = (app, db, namespace)
+    return _with_code_if_named(verb, run, reason, by, if_version, where=where, as_json=as_json, also=of_step)
 
 
 def resume(
@@ -313,13 +319,14 @@ def _plain(
 
 def _with_code_if_named(
     verb: str, run: str, reason: str, by: str | None, version: int | None, *,
-    where: tuple[str | None, str | None, str | None], as_json: bool,
+    where: tuple[str | None, str | None, str | None], as_json: bool, also: dict[str, Any] | None = None,
 ) -> Exit:  # fmt: skip
-    """A verb that needs the code of some effects, and for most runs of none."""
+    """A verb that needs the code of some effects, and for most runs of none; `also` are its own arguments."""
     from fencepost.cli.target import app_for
 
     found = app_for(*where, with_code=where[0] is not None)
-    return _act(verb, found, run, {"by": somebody(by), "reason": reason, "version": version}, as_json=as_json)
+    arguments = {"by": somebody(by), "reason": reason, "version": version} | (also or {})
+    return _act(verb, found, run, arguments, as_json=as_json)
 
 
 def _app_with_code(verb: str, app: str | None, db: str | None, namespace: str | None) -> Any:

@@ -80,6 +80,11 @@ def _forward(step: Document) -> Iterator[str]:
         yield f" {_operation(step)} --reason TEXT"
 
 
+def _compensate_step(step: Document) -> Iterator[str]:
+    if step["kind"] == "effect" and step["goes_back_alone"]:
+        yield f" {_operation(step)} --reason TEXT"
+
+
 def _signal(step: Document) -> Iterator[str]:
     if step["kind"] == "wait" and step["state"] == "open" and step["allows"] is None:
         yield f" {_quoted(step['name'])} JSON"
@@ -108,6 +113,7 @@ _FORMS: dict[str, Callable[[Document], Iterator[str]]] = {
     "settle conflict": _settle_conflict,
     "retry": _retry,
     "forward": _forward,
+    "compensate step": _compensate_step,
     "approve": _approve,
     "signal": _signal,
 }

@@ -27,7 +27,7 @@ from fencepost.core.queue import QueueStanding
 from fencepost.core.records import Attempt, Audit, History, Lease, Observation, Operation, Run, Signal, Step
 from fencepost.core.standin import clear_of, missing
 from fencepost.core.states import FINAL_RUN_STATES, LeaseState, OperationState, RunState, SignalState, StepState, label
-from fencepost.runtime.applicable import goes_otherwise, no_new_decision_of, verbs_for
+from fencepost.runtime.applicable import goes_back_alone, goes_otherwise, no_new_decision_of, verbs_for
 from fencepost.runtime.ends import other_run
 from fencepost.runtime.positions import progress_of
 from fencepost.runtime.replay import OPERATORS
@@ -101,11 +101,10 @@ def story(
     family = family or Family(None, history.children)
     recorded = (step for step in history.steps if step.kind != "progress")
     steps = [(step.opened_at, step.position, _step(step, told)) for step in recorded]
-    otherwise = goes_otherwise(history)
-    steps += [
-        (one.reserved_at, one.position, _operation(one, told) | {"goes_otherwise": one.position in otherwise})
-        for one in history.operations
-    ]
+    otherwise, alone = goes_otherwise(history), goes_back_alone(history)
+    for one in history.operations:
+        applies = {"goes_otherwise": one.position in otherwise, "goes_back_alone": one.position in alone}
+        steps.append((one.reserved_at, one.position, _operation(one, told) | applies))
     return {
         "run": _run(history, told, family),
         "waits_for": waits_for(_unsaid(history) if redact else history, ahead, contained, queue),

@@ -116,7 +116,10 @@ class ChildAsk(NamedTuple):
 
 
 class CompensateAsk(NamedTuple):
-    """Compensate what the run has done so far, for that reason; `roles` are those of whoever asks."""
+    """Compensate what the run has done so far, for that reason; `roles` are those of whoever asks.
+
+    `only` is the position of the one effect that is meant; None: everything that stands.
+    """
 
     position: str
     reason: str
@@ -124,6 +127,7 @@ class CompensateAsk(NamedTuple):
     name: str = ""
     version: int = 0
     roles: frozenset[str] = frozenset({"workflow"})
+    only: str | None = None
 
     @property
     def fingerprint(self) -> str:

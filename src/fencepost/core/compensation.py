@@ -117,6 +117,27 @@ def foundations(operations: Iterable[Operation]) -> dict[str, tuple[str, ...]]:
     return {position: below for position, below in rests_on.items() if below}
 
 
+def undone(operations: Iterable[Operation]) -> set[str]:
+    """The positions of the effects whose compensation has succeeded."""
+    return {
+        one.compensates for one in operations if one.compensates is not None and one.state is OperationState.SUCCEEDED
+    }
+
+
+def resting_on(position: str, operations: Iterable[Operation]) -> list[str]:
+    """What rests on this effect, and stands or may: it has to be compensated before this one is."""
+    found = list(operations)
+    rests_on, gone = foundations(found), undone(found)
+    return [
+        one.position
+        for one in found
+        if position in rests_on.get(one.position, ())
+        and one.compensates is None
+        and one.position not in gone
+        and (one.state is OperationState.SUCCEEDED or one.state in UNSETTLED)
+    ]
+
+
 def _resting_first(
     latest_first: list[Operation | AttachedChild], rests_on: Mapping[str, tuple[str, ...]]
 ) -> list[Operation | AttachedChild]:

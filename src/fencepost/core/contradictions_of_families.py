@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fencepost.core.contradictions import ORDERLY_ENDS, Found, Ledgerwide, RunRule, Whole
 from fencepost.core.states import RunState, StepState
 
-_MOVES_AGAIN = ("resume", "reopen", "compensate")
+_MOVES_AGAIN = ("resume", "reopen", "compensate", "compensate step")
 """The verbs after which a run goes on that had ended, whatever its parent was told of it."""
 
 

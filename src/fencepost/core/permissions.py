@@ -81,6 +81,7 @@ VERBS: Mapping[str, Verb] = {
     "settle conflict": Verb(Role.OPERATOR, "says what stands after a conflict", takes=True, overrides=True),
     "cancel": Verb(Role.OPERATOR, "stops what has not begun; the run's owner carries it out"),
     "compensate": Verb(Role.OPERATOR, "has a run's effects compensated", takes=True),
+    "compensate step": Verb(Role.OPERATOR, "has one effect of a run compensated, and nothing else of it", takes=True),
     "forward": Verb(Role.OPERATOR, "has what failed done the other way that its effect declares", takes=True),
     "redecide": Verb(Role.OPERATOR, "has a model's decision made anew", takes=True, overrides=True),
     "terminate": Verb(Role.OPERATOR, "ends a run at once", takes=True),
@@ -233,22 +234,31 @@ class Permissions:
 
 
 def case_for_two(
-    policy: Permissions, verb: str, history: History, *, override: bool, below: Iterable[Operation] = ()
+    policy: Permissions,
+    verb: str,
+    history: History,
+    *,
+    override: bool,
+    below: Iterable[Operation] = (),
+    about: Operation | None = None,
 ) -> str | None:
     """Why a verb on this run takes two persons, as a screen says it; None: one may do it.
 
     `below` are the operations that compensating the run reaches beside its own: of earlier turns, and of its children.
+    `about` is the one operation that the verb is about, if it is about one.
     """
     wanted = policy.two_persons
     if verb in wanted:
         return CASES[verb]
+    if verb == "compensate step" and "compensate" in wanted:  # or a run would be compensated alone, step by step
+        return CASES["compensate"]
     if override and OVERRIDE in wanted:
         return CASES[OVERRIDE]
     unsettled = any(one.state in UNSETTLED for one in history.operations)
     if verb == "terminate" and unsettled and TERMINATE_UNKNOWN in wanted:
         return CASES[TERMINATE_UNKNOWN]
-    if verb == "compensate" and (above := policy.compensating_above) is not None:
-        reached = (*history.operations, *below)
+    if verb in ("compensate", "compensate step") and (above := policy.compensating_above) is not None:
+        reached = (*history.operations, *below) if about is None else (about,)
         large = next((one for one in reached if _may_stand(one) and above.exceeded_by(one.request)), None)
         if large is not None:
             return f"compensating {large.position}, whose {above.field} is above {above.limit:g}"

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from fencepost.core.approval import digest_waited_for
-from fencepost.core.compensation import UNSETTLED
+from fencepost.core.compensation import UNSETTLED, resting_on, undone
 from fencepost.core.decisions import decisions, stands_on, was_undone_below
 from fencepost.core.errors import HistoryMismatch
 from fencepost.core.position import CHOSEN, plain
@@ -175,10 +175,49 @@ def _compensate(history: History) -> bool:
     return leaves_something(history) and may_be_compensated(history) and not _any(history, OperationState.UNKNOWN)
 
 
+def _compensate_step(history: History) -> bool:
+    return bool(goes_back_alone(history))
+
+
+def goes_back_alone(history: History) -> list[str]:
+    """The positions of the effects that a person may have compensated by themselves, if they declare how.
+
+    None where only one effect stands: it is the same as compensating the run.
+    """
+    if not may_be_compensated(history) or _any(history, OperationState.UNKNOWN):
+        return []
+    gone = undone(history.operations)
+    standing = [one for one in history.operations if _stands(one) and one.position not in gone]
+    alone = [one.position for one in standing if no_compensation_by_itself(history, one) is None]
+    return alone if len(standing) > 1 else []
+
+
+def no_compensation_by_itself(history: History, operation: Operation) -> str | None:
+    """Why this effect alone may not be compensated now; None: it may, if it declares how."""
+    position = operation.position
+    if operation.compensates is not None:
+        return f"{position} is itself a compensation"
+    if operation.state is not OperationState.SUCCEEDED:
+        return f"{position} is {operation.state}, and only what is known to have happened is compensated"
+    if position in undone(history.operations):
+        return f"{position} was compensated before"
+    if any(step.kind == "compensate" and step.state is StepState.OPEN for step in history.steps):
+        return "the run has begun to go back already, and is not over with that"
+    above = resting_on(position, history.operations)
+    return f"{', '.join(above)} came after {position}, rests on it, and stands or may" if above else None
+
+
 def leaves_something(history: History) -> bool:
     """Whether an effect of the run, or an earlier turn or a child of it that may have had some, stands."""
-    effects = any(one.state is OperationState.SUCCEEDED and one.compensates is None for one in history.operations)
-    return effects or history.run.turn > 0 or any(child.parent_step is not None for child in history.children)
+    return (
+        any(map(_stands, history.operations))
+        or history.run.turn > 0
+        or any(child.parent_step is not None for child in history.children)
+    )
+
+
+def _stands(operation: Operation) -> bool:
+    return operation.state is OperationState.SUCCEEDED and operation.compensates is None
 
 
 def may_be_compensated(history: History) -> bool:
@@ -209,6 +248,7 @@ APPLIES: dict[str, Callable[[History], bool]] = {
     "signal": _signal,
     "cancel": _cancel,
     "compensate": _compensate,
+    "compensate step": _compensate_step,
     "migrate": _migrate,
     "terminate": _terminate,
     "reopen": _reopen,

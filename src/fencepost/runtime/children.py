@@ -36,6 +36,7 @@ from fencepost.effects.conclusion import Concluded, Later
 from fencepost.runtime import verbs
 from fencepost.runtime.applicable import leaves_something, may_be_cancelled
 from fencepost.runtime.replay import OPERATORS
+from fencepost.runtime.report import LEFT
 from fencepost.store.api import Answer
 from fencepost.store.moves import StartChild
 
@@ -220,6 +221,14 @@ async def compensate_child(
         return "not settled", refused.message
     host.wake()
     return later
+
+
+async def child_as_it_stands(execution: Execution, child: Run) -> tuple[str, str] | None:
+    """What is to be said of a child that is left as it is; None where nothing of it stands."""
+    history = await asyncio.to_thread(execution.host.store.load, child.no)
+    if history.run.state is RunState.COMPENSATED:
+        return "compensated", ""
+    return (LEFT, "") if leaves_something(history) or to_settle_first(history.operations) else None
 
 
 def _was_compensated_by(history: History, by: str) -> bool:

@@ -17,25 +17,25 @@ from fencepost.core.asks import CompensateAsk, Raised
 from fencepost.core.compensation import AttachedChild, foundations, order, to_settle_first
 from fencepost.core.decisions import KIND
 from fencepost.core.errors import CompensationIncomplete, HistoryMismatch
-from fencepost.core.records import History, Run, Step
+from fencepost.core.records import History, Operation, Run, Step
 from fencepost.core.recovery import HoldReason
 from fencepost.core.states import RunState, StepState
 from fencepost.core.transitions import RunEvent
 from fencepost.effects.conclusion import Concluded, Conclusion, Holding, Later, Superseded
 from fencepost.runtime.blame import failure_text
-from fencepost.runtime.children import COMPENSATED_WITHIN, LOOK_AGAIN, compensate_child
+from fencepost.runtime.children import COMPENSATED_WITHIN, LOOK_AGAIN, child_as_it_stands, compensate_child
 from fencepost.runtime.closing import lead_run
 from fencepost.runtime.leftovers import lead_leftover
-from fencepost.runtime.replay import ON_FAILURE
+from fencepost.runtime.replay import ON_FAILURE, begun_by_persons
 from fencepost.runtime.report import CompensatedEffect, CompensationReport
-from fencepost.runtime.undoing import Standing, holds_back, undo
+from fencepost.runtime.undoing import Standing, as_it_stands, holds_back, undo
 
 if TYPE_CHECKING:
     from fencepost.runtime.execution import Execution
 
 
 async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
-    """Compensate everything that stands; concludes with the report as the workflow's answer."""
+    """Compensate everything that stands, or the one effect that is meant; concludes with the report as the answer."""
     execution.blocked.goes_back = True
     begun = await _begin(execution, ask)
     if begun is not None:
@@ -57,6 +57,9 @@ async def compensate(execution: Execution, ask: CompensateAsk) -> Conclusion:
     text = report.as_text()
     is_answer = not execution.by_person and not ask.position.startswith(ON_FAILURE)
     execution.positions.finish(ask.position, text, execution.delivered + 1 if is_answer else None, now)
+    for before in begun_by_persons(execution.positions.steps.values()) if execution.by_person else ():
+        if before.position != ask.position:
+            execution.positions.finish(before.position, text, None, now)
     return Concluded(execution.positions.flush(), [], now, text)
 
 
@@ -173,17 +176,13 @@ class _Turn:
         What is not settled for an unknown effect of a child is asked again: that child is compensated in its own place,
         which settles it, and the whole is gone through once more when it has ended.
         """
-        if any(child.run.ended_at is None for child in self._children):
+        if ask.only is None and any(child.run.ended_at is None for child in self._children):
             return Later(until=execution.host.now() + self._within, why="a child has not ended")
         in_order = order(self._operations, self._children)
         rests_on = foundations(self._operations)
         held: dict[str, str] = {}
         for one in in_order:
-            if isinstance(one, AttachedChild):
-                outcome = await self._compensate_child(execution, one, ask)
-            else:
-                standing = Standing(one, self._number)
-                outcome = await undo(execution, standing, ask, held_by=held.get(one.position))
+            outcome = await self._compensate_one(execution, one, ask, held_by=held.get(one.position))
             if outcome is None:
                 continue
             if not isinstance(outcome, CompensatedEffect):
@@ -193,11 +192,25 @@ class _Turn:
                 held.update((below, outcome.effect) for below in rests_on.get(one.position, ()) if below not in held)
         return None
 
+    async def _compensate_one(
+        self, execution: Execution, one: Operation | AttachedChild, ask: CompensateAsk, *, held_by: str | None
+    ) -> CompensatedEffect | Conclusion | None:
+        """What became of one effect, or of a child; None where it has nothing."""
+        if isinstance(one, AttachedChild):
+            return await self._compensate_child(execution, one, ask)
+        standing = Standing(one, self._number)
+        if ask.only not in (None, standing.place):
+            return as_it_stands(execution, standing)
+        return await undo(execution, standing, ask, held_by=held_by)
+
     async def _compensate_child(
         self, execution: Execution, child: AttachedChild, ask: CompensateAsk
     ) -> CompensatedEffect | Conclusion | None:
         """What became of a child's effects, which it compensates itself; None where it has none."""
-        outcome = await compensate_child(execution, child.run, ask, within=self._within)
+        if ask.only is None:
+            outcome = await compensate_child(execution, child.run, ask, within=self._within)
+        else:
+            outcome = await child_as_it_stands(execution, child.run)
         if isinstance(outcome, tuple):
             became, why = outcome
             return CompensatedEffect(child.position, became, child.run.id, why)

@@ -104,7 +104,11 @@ def perform(
             )
         target = None if operation is None else operation_in(history, *operation)
         before = audit.summary(history.run, target)
-        two = policy and not seconded and case_for_two(policy, verb, history, override=override, below=below)
+        two = (
+            policy
+            and not seconded
+            and case_for_two(policy, verb, history, override=override, below=below, about=target)
+        )
         done = deed(history, now)
         if two:  # it applies, so that somebody may well be asked to confirm it
             raise _TakesTwo(two, history)

@@ -178,6 +178,20 @@ class Operators(ABC):
         theirs = None if roles is None else frozenset(roles)
         return await self._verb(verbs.compensate, run_id, by=by, reason=reason, version=version, roles=theirs)
 
+    async def compensate_step(
+        self, run_id: str, step: str, *, by: str, reason: str, item: str | None = None, version: int | None = None,
+        roles: Collection[str] | None = None,
+    ) -> Run:  # fmt: skip
+        """Compensate one effect of a run that is held, failed or ended, and nothing else of it; see `compensate`.
+
+        The run ends by what stands then; another step, or the rest, may be compensated after it. Refused while what was
+        done `after` the effect stands, or may.
+        """
+        theirs = None if roles is None else frozenset(roles)
+        return await self._verb(
+            verbs.compensate_step, run_id, step=step, item=item, by=by, reason=reason, version=version, roles=theirs
+        )
+
     async def forward(
         self, run_id: str, step: str, *, by: str, reason: str, item: str | None = None, version: int | None = None
     ) -> Run:

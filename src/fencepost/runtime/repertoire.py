@@ -19,6 +19,7 @@ ON_RUNS: Mapping[str, Callable[..., Run]] = {
     "settle conflict": verbs.settle_conflict,
     "cancel": verbs.cancel,
     "compensate": verbs.compensate,
+    "compensate step": verbs.compensate_step,
     "forward": verbs.forward,
     "redecide": verbs.redecide,
     "terminate": verbs.terminate,

@@ -6,6 +6,7 @@ Pure translation of records. Driving the workflow with it is `execution`.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fencepost.core.asks import CompensateAsk, Completion, Recorded
@@ -127,13 +128,22 @@ def chosen(history: History) -> set[str]:
 
 
 def wanted_by_person(history: History) -> CompensateAsk | None:
-    """The compensation that a person has started and that is not done: the workflow's code has no part in it."""
-    for step in history.steps:
-        if step.position.startswith(OPERATORS) and step.state is StepState.OPEN:
-            detail = json.loads(step.detail or "{}")
-            roles = frozenset(detail.get("roles", (OPERATOR,)))
-            return CompensateAsk(step.position, str(detail.get("why", "")), roles=roles)
-    return None
+    """The compensation that a person has started and that is not done: the workflow's code has no part in it.
+
+    Of several the last one: it was asked for when what the others had come to was seen.
+    """
+    asked = begun_by_persons(history.steps)
+    if not asked:
+        return None
+    detail = json.loads(asked[-1].detail or "{}")
+    roles = frozenset(detail.get("roles", (OPERATOR,)))
+    return CompensateAsk(asked[-1].position, str(detail.get("why", "")), roles=roles, only=detail.get("only"))
+
+
+def begun_by_persons(steps: Iterable[Step]) -> list[Step]:
+    """The compensations that persons have started and that are not done, in their order."""
+    found = (step for step in steps if step.position.startswith(OPERATORS) and step.state is StepState.OPEN)
+    return sorted(found, key=lambda step: int(step.position.removeprefix(OPERATORS)))
 
 
 def is_going_back(history: History) -> bool:

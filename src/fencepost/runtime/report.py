@@ -14,14 +14,18 @@ from fencepost.core.transitions import RunEvent
 DONE = ("compensated", "restored", "stands as declared")
 """The outcomes with which nothing is left to do."""
 
+LEFT = "left standing"
+"""The outcome of what was not asked about, since a person had another effect compensated by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompensatedEffect:
     """One effect and what became of it.
 
     `outcome` is "compensated", "restored" or "stands as declared"; or else "failed", "refused" (by its policy), "not
-    permitted" (to whoever started it), "held back" (something that rests on it still stands), "not settled" or "no
-    compensation": then it stands, and `error` says why. An effect of an earlier turn is called "turn 3 charge".
+    permitted" (to whoever started it), "held back" (something that rests on it still stands), "not settled", "left
+    standing" (another effect alone was meant) or "no compensation": then it stands, and `error` says why. An effect of
+    an earlier turn is called "turn 3 charge".
     """
 
     effect: str

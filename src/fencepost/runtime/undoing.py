@@ -28,7 +28,7 @@ from fencepost.runtime.children import unknown_below
 from fencepost.runtime.intent import new_operation
 from fencepost.runtime.leftovers import effect_named, nobody
 from fencepost.runtime.performing import rest
-from fencepost.runtime.report import CompensatedEffect
+from fencepost.runtime.report import LEFT, CompensatedEffect
 from fencepost.runtime.workflow import COMPENSATION
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ async def undo(
         return standing.told("stands as declared")
     if effect is None or terms is None:
         return standing.told("no compensation")
-    position = effect_position(COMPENSATION + standing.step, standing.operation.item)
+    position = _position(standing)
     known = execution.operations.get(position)
     if known is None or known.state in _NOT_BEGUN:
         barred = _barred(terms, standing, ask, held_by) or await _may_not_begin(execution, standing, effect, terms)
@@ -89,6 +89,23 @@ async def undo(
             return otherwise
         known = execution.operations[position]
     return _told(standing, terms, known)
+
+
+def as_it_stands(execution: Execution, standing: Standing) -> CompensatedEffect:
+    """What is to be said of an effect that nobody asks to compensate now, which may have been done before."""
+    effect = effect_named(execution, standing.operation.effect)
+    terms = None if effect is None else effect.declared.compensate
+    if isinstance(terms, Stands):
+        return standing.told("stands as declared")
+    known = execution.operations.get(_position(standing))
+    if isinstance(terms, Compensation) and known is not None and known.state in _KNOWN:
+        return _told(standing, terms, known)
+    return standing.told(LEFT if isinstance(terms, Compensation) else "no compensation")
+
+
+def _position(standing: Standing) -> str:
+    """Where the effect's compensation is, or will be."""
+    return effect_position(COMPENSATION + standing.step, standing.operation.item)
 
 
 def _told(standing: Standing, terms: Compensation, known: Operation) -> CompensatedEffect:

@@ -3,8 +3,8 @@
 A verb reads the run under the write lock, checks the law and the row version the person saw, changes it and writes one
 audit row, all at once. A verb that does not apply raises `VerbRefused`, changes nothing, and leaves a row too, as does
 one that was called wrongly; so does the second click. Screens and the command line call these functions and no others.
-Three are long enough for a file of their own: `going_back` has `compensate`, `redeciding` has `redecide`, `forward` has
-itself. How one is carried out is `deeds`; the states are in `core.transitions`.
+Some have a file of their own: `compensate` and `compensate_step` are in `going_back`, `redecide` in `redeciding`, and
+`forward` in its own. How one is carried out is `deeds`; the states are in `core.transitions`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fencepost.runtime.applicable import lacks_result, may_be_cancelled, may_be_
 from fencepost.runtime.blame import blamed
 from fencepost.runtime.deeds import Deed, Desk, after_moves, effect_of, entry_of, operation_in, perform
 from fencepost.runtime.forward import forward
-from fencepost.runtime.going_back import compensate
+from fencepost.runtime.going_back import compensate, compensate_step
 from fencepost.runtime.kinship import require_no_way_back_above
 from fencepost.runtime.moves import ask_to_cancel, disown, does_not_apply, go_on, move_run, require_no_rival
 from fencepost.runtime.redeciding import redecide
@@ -48,6 +48,7 @@ from fencepost.store.moves import Move, MoveRun, MoveStep, Observe
 __all__ = [
     "cancel",
     "compensate",
+    "compensate_step",
     "forward",
     "reconcile",
     "redecide",
