@@ -11,6 +11,7 @@ Opening and checking is `postgres_open`'s matter; which move to make is decided 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
@@ -241,6 +242,16 @@ class PostgresStore(LedgerVerbs):
         if is_new and new.lease is None:
             work.announce()
         return Started(rows.run(row), is_new)
+
+    def _first_in_line(self, work: Work, wanted: dict[str, str], due: list[Row], now: int, limit: int) -> list[Row]:
+        """See `Verbs`. Which run is the first may have changed since, if somebody let an earlier one go on."""
+        lines = sorted({resource for *_, resource in due if resource is not None})
+        if not lines:
+            return due
+        found = work.execute("hold_lines", namespace=wanted["namespace"], resources=json.dumps(lines))
+        held = {None, *(resource for (resource,) in found)}
+        # Read after they are held: whoever claimed from them before has committed.
+        return [row for row in work.execute("due_runs", now=now, limit=limit, **wanted) if row[-1] in held]
 
     @property
     def place(self) -> str:

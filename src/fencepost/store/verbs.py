@@ -100,6 +100,10 @@ class Verbs(ABC):
     def _observe(self, work: Work, observations: Sequence[Observe]) -> None:
         """Append observations."""
 
+    def _first_in_line(self, work: Work, wanted: dict[str, str], due: list[Row], now: int, limit: int) -> list[Row]:  # noqa: ARG002
+        """Those of these due runs that may be claimed, whatever others claim now: all, where nobody else can."""
+        return due
+
     @abstractmethod
     def _due_in_queues(self, work: Work, wanted: dict[str, str], now: int, limit: int) -> list[Row]:
         """The runs of queues that may be claimed now, as rows of `due_runs`."""
@@ -279,6 +283,7 @@ class Verbs(ABC):
             if expired:
                 work.passing(["lease:live:expire"])
             if live:
+                unowned = self._first_in_line(work, wanted, unowned, now, limit)
                 queued = self._due_in_queues(work, wanted, now, limit) if queues else []
                 # By turns: neither those of queues nor the others keep the rest from coming.
                 turns = (one for both in zip_longest(unowned, queued) for one in both if one is not None)
@@ -299,7 +304,7 @@ class Verbs(ABC):
                 states = [row[0] for row in work.execute("operation_states_of", run=run)]
                 work.passing(faultpoints.of_claim(state, states))
         writes: list[Wanted] = []
-        for run, generation, state, takeovers, answers in due:
+        for run, generation, state, takeovers, answers, *_ in due:
             claimed = {"run": run, "generation": generation, "expected": state, "lease": lease, "now": now}
             counted = {"takeovers": takeovers, "answers": answers}
             taken_over = {"run": run, "generation": generation + 1, "now": now}

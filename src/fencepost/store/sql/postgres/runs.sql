@@ -96,7 +96,7 @@ GROUP BY workflow, workflow_version ORDER BY workflow, workflow_version;
 -- Unowned runs whose time has come, the earliest first. One that keeps a place in line begins when it is the first,
 -- and nobody who came later is at work; nothing but what settles an effect is done while one of another is unknown;
 -- those that somebody else is claiming are left to them.
-SELECT no, generation, state, takeovers, answers FROM fencepost.run
+SELECT no, generation, state, takeovers, answers, resource FROM fencepost.run
 WHERE lease IS NULL AND wake_at IS NOT NULL AND queue IS NULL AND wake_at <= :now AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)

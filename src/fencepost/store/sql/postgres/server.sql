@@ -107,6 +107,12 @@ ORDER BY place;
 -- Keep others from standing in the line of a resource until the end, so that its order is that of the commits.
 SELECT pg_advisory_xact_lock(hashtextextended(:namespace || ' ' || :resource, 0));
 
+-- name: hold_lines
+-- Let nobody else claim from the lines of these resources until the end; those from which somebody claims just now are
+-- left to them. Another lock than that of `lock_line`, which a caller's transaction may keep for long.
+SELECT value FROM json_array_elements_text(:resources::json)
+WHERE pg_try_advisory_xact_lock(hashtextextended('claim ' || :namespace || ' ' || value, 0));
+
 -- name: tell_others
 -- Tell those who listen, with the commit.
 SELECT pg_notify(:channel, :message);

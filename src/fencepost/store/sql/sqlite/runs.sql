@@ -83,7 +83,7 @@ GROUP BY workflow, workflow_version ORDER BY workflow, workflow_version;
 -- name: due_runs
 -- Unowned runs whose time has come, the earliest first. One that keeps a place in line begins when it is the first,
 -- and nobody who came later is at work; nothing but what settles an effect is done while one of another is unknown.
-SELECT no, generation, state, takeovers, answers FROM run
+SELECT no, generation, state, takeovers, answers, resource FROM run
 WHERE lease IS NULL AND wake_at IS NOT NULL AND queue IS NULL AND wake_at <= :now AND namespace = :namespace
 AND (workflow, workflow_version) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
