@@ -157,6 +157,41 @@ async def test_runs_that_are_resumed_together_keep_the_limits_of_their_queue(db)
             await asyncio.gather(*(reaches(app, f"m{number}", RunState.SUCCEEDED) for number in range(4)))
 
 
+@pytest.mark.parametrize("paused", [False, True])
+@played
+async def test_runs_that_are_compensated_together_keep_the_slots_of_their_queue_and_come_first_for_them(db, paused):
+    names = [f"m{number}" for number in range(4)]
+    async with app_of(db) as app, app.worker():
+        for name in names:
+            await app.start(mails, name, id=name)
+            await reaches(app, name, RunState.SUCCEEDED)
+    gates = {name: Gate() for name in names}
+    for name, gate in gates.items():
+        target.plan(f"undo {name}", gate)
+    target.requests.clear()
+    async with app_of(db) as app:
+        for number in range(3):  # a queue that is full of others, which were there before
+            await app.start(mails, f"behind {number}", id=f"behind {number}")
+        if paused:
+            await app.queues.pause("mail", by="ann", reason="what it sends is wrong")
+        assert len(await app.bulk("compensate", Selection(state="succeeded"), **ANN)) == 4
+        async with app.worker():
+            for count in range(1, 5):
+                await until(lambda: len(target.requests) == count, "the next one")  # noqa: B023 - asked within the turn
+                assert [(one.name, one.owned) for one in await app.queues.list()] == [("mail", 1)]
+                assert len(target.requests) == count
+                assert all(name.startswith("undo") for name in target.requests)
+                for gate in gates.values():
+                    if gate.reached.is_set():
+                        gate.opened.set()
+            await asyncio.gather(*(reaches(app, name, RunState.COMPENSATED) for name in names))
+            if paused:
+                assert len(target.requests) == 4
+                await app.queues.resume("mail", by="ann", reason="it is mended")
+            await asyncio.gather(*(reaches(app, f"behind {number}", RunState.SUCCEEDED) for number in range(3)))
+    assert sorted(target.objects) == sorted([*names, *(f"undo {n}" for n in names), *(f"behind {n}" for n in range(3))])
+
+
 def test_what_can_happen_to_a_job_is_in_the_table():
     for state in BulkState:
         for event in BulkEvent:

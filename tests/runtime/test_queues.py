@@ -302,6 +302,11 @@ def candidates(*keys, fresh=True, state="ready"):
         (standing(rate=3, rate_within=1, begun=1), candidates(None, None, None), 2),
         (standing(rate=1, rate_within=1, begun=1), candidates(None, fresh=False), 1),
         (standing(paused_at=1), candidates(None, fresh=False), 0),
+        (standing(concurrency=1, owned=1), candidates(None, state="compensating"), 0),
+        (standing(concurrency=3, owned=1), candidates(None, None, None, state="compensating"), 2),
+        (standing(per_key=1), candidates("a", "a", state="compensating"), 1),
+        (standing(paused_at=1, concurrency=1), candidates(None, None, state="compensating"), 1),
+        (standing(rate=1, rate_within=1, begun=1), candidates(None, state="compensating"), 1),
     ],
 )
 def test_what_is_chosen_among_those_that_are_due(queue, due, taken):

@@ -60,7 +60,7 @@ def pause(
     name: QueueName, *, reason: Reason, by: By = None, app: AppOption = None, db: Db = None,
     namespace: Namespace = None, as_json: AsJson = False,
 ) -> Exit:  # fmt: skip
-    """Let no run of a queue begin or go on until `resume`. What is in work goes on, and so does what is cancelled."""
+    """Let no run of a queue begin or go on until `resume`. What is in work, cancelled or compensated goes on."""
     return _act("pause", name, reason, by, where=(app, db, namespace), as_json=as_json)
 
 

@@ -384,7 +384,7 @@ def waits_for(
         return [f"the end of run {ahead[0]!r}, which is {ahead[1]} and comes first for {run.resource!r}"]
     owned = run.lease is not None
     if not owned and run.state is not RunState.HELD and run.wake_at is not None:
-        turn = None if queue is None else queue.why_not(is_fresh=run.state is RunState.READY)
+        turn = None if queue is None else queue.why_not(run.state)
         found += [f"its turn: {turn}"] if turn is not None else []
         found.append(f"a worker, from {instant(run.wake_at)} on")
     return found

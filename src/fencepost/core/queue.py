@@ -18,8 +18,11 @@ from fencepost.core.errors import DeclarationError
 from fencepost.core.identity import check_name
 from fencepost.core.states import RunState
 
-_EXEMPT = frozenset({RunState.CANCELLING.value, RunState.COMPENSATING.value})
-"""What a person has stopped or takes back waits for no slot and no pause; while it is in work it takes one."""
+_STOPPING = RunState.CANCELLING.value
+"""What a person has stopped waits for no slot and no pause; while it is in work it takes one."""
+
+_GOING_BACK = RunState.COMPENSATING.value
+"""What goes back waits for no pause, and comes first for a slot; but it takes one, since it sends like any other."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -82,6 +85,8 @@ class QueueStanding(NamedTuple):
     owned: int
     begun: int
     first_begun_at: int | None
+    goes_back: int = 0
+    """1 if a run of it that is compensated waits for a worker."""
 
     @property
     def slots(self) -> int | None:
@@ -90,7 +95,7 @@ class QueueStanding(NamedTuple):
 
     @property
     def begins(self) -> bool:
-        """Whether any of its runs may be claimed now, other than those that need no slot."""
+        """Whether any of its runs may be claimed now, other than those that a pause or its slots do not keep."""
         return self.paused_at is None and self.slots != 0
 
     @property
@@ -105,13 +110,15 @@ class QueueStanding(NamedTuple):
             return None
         return self.first_begun_at + self.rate_within
 
-    def why_not(self, *, is_fresh: bool) -> str | None:
+    def why_not(self, state: RunState) -> str | None:
         """Why a run of it that is due is not claimed, for people; None: it is the next worker's, or its key's turn."""
-        if self.paused_at is not None:
+        if state.value == _STOPPING:
+            return None
+        if self.paused_at is not None and state.value != _GOING_BACK:
             return f"queue {self.name} is paused by {self.paused_by} because {self.paused_because}"
         if self.slots == 0:
             return f"a slot of queue {self.name}: {self.owned} of {self.concurrency} are taken"
-        if is_fresh and self.fresh == 0:
+        if state is RunState.READY and self.fresh == 0:
             return f"queue {self.name}: {self.begun} have begun within {spelled(self.rate_within or 0)}, its rate"
         return None
 
@@ -134,8 +141,9 @@ def chosen(standing: QueueStanding, candidates: Iterable[Candidate]) -> list[Can
     slots, fresh, found = standing.slots, standing.fresh, []
     of_key: Counter[str] = Counter()
     for one in candidates:
-        if one.state not in _EXEMPT:
-            if standing.paused_at is not None or slots == 0 or (one.is_fresh and fresh == 0):
+        if one.state != _STOPPING:
+            is_kept_back = standing.paused_at is not None or (one.is_fresh and fresh == 0)
+            if slots == 0 or (is_kept_back and one.state != _GOING_BACK):
                 continue
             limit = standing.per_key
             if limit is not None and one.key is not None and one.held + of_key[one.key] >= limit:

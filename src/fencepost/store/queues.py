@@ -64,8 +64,11 @@ class QueueVerbs(Verbs):
             if standing.name not in held:
                 continue
             some = _asked(wanted, standing) | {"limit": limit, "now": now}
-            due = (Candidate(*one) for one in work.execute("due_in_queue", **some))
-            found += [(one[0], one[1], one[2], one[3], one[4]) for one in chosen(standing, due)]
+            rows = work.execute("due_in_queue", **some)
+            if standing.goes_back and standing.begins:  # or it would wait behind everything that is due
+                rows = [*work.execute("due_in_queue", **some | {"begins": 0}), *rows]
+            due = {row[0]: Candidate(*row) for row in rows}
+            found += [(one[0], one[1], one[2], one[3], one[4]) for one in chosen(standing, due.values())]
         return found
 
     def _next_in_queues(self, reading: Statements, namespace: str, workflows: Sequence[tuple[str, int]]) -> list[int]:
@@ -88,5 +91,6 @@ def _asked(wanted: dict[str, str], standing: QueueStanding) -> dict[str, str | i
         "queue": standing.name,
         "begins": int(standing.begins),
         "fresh": int(standing.fresh != 0),
+        "slots": int(standing.slots != 0),
         "per_key": standing.per_key,
     }

@@ -100,7 +100,7 @@ class Verbs(ABC):
     def _observe(self, work: Work, observations: Sequence[Observe]) -> None:
         """Append observations."""
 
-    def _first_in_line(self, work: Work, wanted: dict[str, str], due: list[Row], now: int, limit: int) -> list[Row]:  # noqa: ARG002
+    def _first_in_line(self, work: Work, wanted: dict[str, str], due: list[Row], now: int, limit: int) -> list[Row]:  # noqa: ARG002 - a server needs them
         """Those of these due runs that may be claimed, whatever others claim now: all, where nobody else can."""
         return due
 

@@ -11,8 +11,8 @@ WHERE queue.concurrency IS DISTINCT FROM excluded.concurrency OR queue.per_key I
 OR queue.rate IS DISTINCT FROM excluded.rate OR queue.rate_within IS DISTINCT FROM excluded.rate_within;
 
 -- name: all_queues
--- Every queue: its limits, how many of its slots are taken, how many of its runs began within its rate's time, and when
--- the first of those did.
+-- Every queue: its limits, how many of its slots are taken, how many of its runs began within its rate's time, when the
+-- first of those did, and whether one waits that is compensated.
 SELECT name, concurrency, per_key, rate, rate_within, paused_at, paused_by, paused_because, version,
     (
         SELECT count(*) FROM fencepost.run AS held
@@ -28,7 +28,12 @@ SELECT name, concurrency, per_key, rate, rate_within, paused_at, paused_by, paus
         SELECT min(began_at) FROM fencepost.run AS begun
         WHERE begun.namespace = queue.namespace AND begun.queue = queue.name AND begun.began_at IS NOT NULL
         AND begun.began_at > :now::bigint - queue.rate_within AND begun.state <> 'continued'
-    )
+    ),
+    (EXISTS (
+        SELECT 1 FROM fencepost.run AS back
+        WHERE back.namespace = queue.namespace AND back.queue = queue.name AND back.queue IS NOT NULL
+        AND back.lease IS NULL AND back.wake_at IS NOT NULL AND back.state = 'compensating'
+    ))::int
 FROM fencepost.queue WHERE namespace = :namespace ORDER BY name;
 
 -- name: hold_queues
@@ -37,7 +42,8 @@ SELECT name FROM fencepost.queue WHERE namespace = :namespace ORDER BY name FOR 
 
 -- name: due_in_queue
 -- Runs of a queue whose time has come, by priority and time: how many others of their keys are in work, and whether they
--- have not begun yet. Not those for whose key there is no slot; what a person has stopped or takes back needs none.
+-- have not begun yet. Not those for whose key there is no slot; what a person has stopped needs none, and what goes back
+-- waits for a slot alone.
 SELECT no, generation, state, takeovers, answers, queue_key, began_at IS NULL,
     (
         SELECT count(*) FROM fencepost.run AS held
@@ -50,9 +56,10 @@ AND wake_at <= :now::bigint AND (workflow, workflow_version) IN (
     SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
 )
 AND (
-    state IN ('cancelling', 'compensating')
+    state = 'cancelling'
     OR (
-        :begins::bigint = 1 AND (:fresh::bigint = 1 OR began_at IS NOT NULL)
+        CASE WHEN state = 'compensating' THEN :slots::bigint = 1
+            ELSE :begins::bigint = 1 AND (:fresh::bigint = 1 OR began_at IS NOT NULL) END
         AND (:per_key::bigint IS NULL OR queue_key IS NULL OR :per_key::bigint > (
             SELECT count(*) FROM fencepost.run AS held
             WHERE held.namespace = run.namespace AND held.queue = run.queue AND held.queue_key = run.queue_key
@@ -70,9 +77,10 @@ AND (workflow, workflow_version) IN (
     SELECT value ->> 0, (value ->> 1)::bigint FROM json_array_elements(:workflows::json)
 )
 AND (
-    state IN ('cancelling', 'compensating')
+    state = 'cancelling'
     OR (
-        :begins::bigint = 1 AND (:fresh::bigint = 1 OR began_at IS NOT NULL)
+        CASE WHEN state = 'compensating' THEN :slots::bigint = 1
+            ELSE :begins::bigint = 1 AND (:fresh::bigint = 1 OR began_at IS NOT NULL) END
         AND (:per_key::bigint IS NULL OR queue_key IS NULL OR :per_key::bigint > (
             SELECT count(*) FROM fencepost.run AS held
             WHERE held.namespace = run.namespace AND held.queue = run.queue AND held.queue_key = run.queue_key

@@ -11,8 +11,8 @@ WHERE queue.concurrency IS NOT excluded.concurrency OR queue.per_key IS NOT excl
 OR queue.rate IS NOT excluded.rate OR queue.rate_within IS NOT excluded.rate_within;
 
 -- name: all_queues
--- Every queue: its limits, how many of its slots are taken, how many of its runs began within its rate's time, and when
--- the first of those did.
+-- Every queue: its limits, how many of its slots are taken, how many of its runs began within its rate's time, when the
+-- first of those did, and whether one waits that is compensated.
 SELECT name, concurrency, per_key, rate, rate_within, paused_at, paused_by, paused_because, version,
     (
         SELECT count(*) FROM run AS held
@@ -28,6 +28,11 @@ SELECT name, concurrency, per_key, rate, rate_within, paused_at, paused_by, paus
         SELECT min(began_at) FROM run AS begun
         WHERE begun.namespace = queue.namespace AND begun.queue = queue.name AND begun.began_at IS NOT NULL
         AND begun.began_at > :now - queue.rate_within AND begun.state <> 'continued'
+    ),
+    EXISTS (
+        SELECT 1 FROM run AS back
+        WHERE back.namespace = queue.namespace AND back.queue = queue.name AND back.queue IS NOT NULL
+        AND back.lease IS NULL AND back.wake_at IS NOT NULL AND back.state = 'compensating'
     )
 FROM queue WHERE namespace = :namespace ORDER BY name;
 
@@ -37,7 +42,8 @@ SELECT name FROM queue WHERE namespace = :namespace;
 
 -- name: due_in_queue
 -- Runs of a queue whose time has come, by priority and time: how many others of their keys are in work, and whether they
--- have not begun yet. Not those for whose key there is no slot; what a person has stopped or takes back needs none.
+-- have not begun yet. Not those for whose key there is no slot; what a person has stopped needs none, and what goes back
+-- waits for a slot alone.
 SELECT no, generation, state, takeovers, answers, queue_key, began_at IS NULL,
     (
         SELECT count(*) FROM run AS held
@@ -50,9 +56,10 @@ AND wake_at <= :now AND (workflow, workflow_version) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
 )
 AND (
-    state IN ('cancelling', 'compensating')
+    state = 'cancelling'
     OR (
-        :begins = 1 AND (:fresh = 1 OR began_at IS NOT NULL)
+        CASE WHEN state = 'compensating' THEN :slots = 1
+            ELSE :begins = 1 AND (:fresh = 1 OR began_at IS NOT NULL) END
         AND (:per_key IS NULL OR queue_key IS NULL OR :per_key > (
             SELECT count(*) FROM run AS held
             WHERE held.namespace = run.namespace AND held.queue = run.queue AND held.queue_key = run.queue_key
@@ -70,9 +77,10 @@ AND (workflow, workflow_version) IN (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:workflows)
 )
 AND (
-    state IN ('cancelling', 'compensating')
+    state = 'cancelling'
     OR (
-        :begins = 1 AND (:fresh = 1 OR began_at IS NOT NULL)
+        CASE WHEN state = 'compensating' THEN :slots = 1
+            ELSE :begins = 1 AND (:fresh = 1 OR began_at IS NOT NULL) END
         AND (:per_key IS NULL OR queue_key IS NULL OR :per_key > (
             SELECT count(*) FROM run AS held
             WHERE held.namespace = run.namespace AND held.queue = run.queue AND held.queue_key = run.queue_key

@@ -147,6 +147,10 @@ CREATE INDEX run_begun_in_line ON fencepost.run (namespace, resource)
 CREATE INDEX run_queued ON fencepost.run (namespace, queue, priority DESC, wake_at)
     WHERE queue IS NOT NULL AND lease IS NULL AND wake_at IS NOT NULL;
 
+-- Before those it takes what goes back.
+CREATE INDEX run_going_back ON fencepost.run (namespace, queue)
+    WHERE queue IS NOT NULL AND lease IS NULL AND wake_at IS NOT NULL AND state = 'compensating';
+
 -- A claim counts the slots of a queue, and of a key in it, that are taken: by rows that somebody owns, so that none leaks.
 CREATE INDEX run_in_slot ON fencepost.run (namespace, queue, queue_key) WHERE queue IS NOT NULL AND lease IS NOT NULL;
 
