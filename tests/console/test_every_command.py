@@ -16,7 +16,7 @@ WAYS = {
     "reconcile": ["reconcile"],
     "retry": ["retry"],
     "settle": ["settle", "settle_conflict"],
-    "compensate": ["compensate"],
+    "compensate": ["compensate", "compensate_step"],
     "forward": ["forward"],
     "redecide": ["redecide"],
     "terminate": ["terminate"],

@@ -139,6 +139,7 @@ class EffectShown(Shown):
     error: ErrorShown | None
     lookups: int
     goes_otherwise: bool = Field(description="Whether `forward` may have it done the other way.")
+    goes_back_alone: bool = Field(description="Whether `compensate step` may take it back by itself.")
     began_at: Instant | None
     first_dispatched_at: Instant | None
     not_before: Instant | None

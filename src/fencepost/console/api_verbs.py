@@ -90,6 +90,14 @@ async def compensate(caller: Called, run: RunId, form: Because, response: Respon
     return await _act(caller, "compensate", run, form, if_match=if_match, response=response)
 
 
+@router.post("/runs/{run:path}/compensate-step", response_model=Done, responses=ANSWERS)
+async def compensate_step(
+    caller: Called, run: RunId, form: OfStep, response: Response, if_match: IfMatch = None
+) -> Any:
+    """Have a worker compensate one effect of a run and nothing else of it; refused while what rests on it stands."""
+    return await _act(caller, "compensate step", run, form, if_match=if_match, response=response)
+
+
 @router.post("/runs/{run:path}/forward", response_model=Done, responses=ANSWERS)
 async def forward(caller: Called, run: RunId, form: OfStep, response: Response, if_match: IfMatch = None) -> Any:
     """Have a failed step's work done the other way that its effect declares; its run goes on with that answer."""

@@ -168,7 +168,13 @@ class Handle(Generic[R_co]):
             RunHeld: it waits for a person; the hint names the verbs.
             RunFailed, RunCancelled, RunTerminated, CompensationIncomplete: how else it ended.
         """
-        run = await self.left(within=within)
+        try:
+            run = await self.left(within=within)
+        except StoreBusy as busy:
+            assert within is not None, "without a limit it asks on"
+            raise TimeoutError(
+                f"what became of run {self.id} is not known after {spelled(microseconds(within))}: {busy.message}"
+            ) from busy
         if within is not None and not _is_over(run):
             raise TimeoutError(
                 f"run {self.id} is {run.state} after {spelled(microseconds(within))} and goes on by itself "
@@ -180,25 +186,21 @@ class Handle(Generic[R_co]):
         """The run once it has ended or is held; as it is when the time is over.
 
         Raises:
-            TimeoutError: the ledger was too busy to say how it is then.
+            StoreBusy: the ledger could not be asked how it is then.
         """
         limit = None if within is None else microseconds(within, what="within")
         try:
             async with asyncio.timeout(None if limit is None else limit / SECOND):
                 return await self._left()
         except TimeoutError:
-            return await self._as_it_is(limit or 0)
+            return await self._as_it_is()
 
-    async def _as_it_is(self, limit: int) -> Run:
-        """The run at the end of that time; raises `TimeoutError` where the ledger is too busy to say."""
+    async def _as_it_is(self) -> Run:
         try:
             async with asyncio.timeout(LOOK_AGAIN_MAX):
                 return await self._app._find(self.id)  # noqa: SLF001 - as above
-        except (StoreBusy, TimeoutError) as busy:
-            raise TimeoutError(
-                f"what became of run {self.id} is not known after {spelled(limit)}: the ledger is too busy to say"
-                + (f" ({busy.message})" if isinstance(busy, StoreBusy) else "")
-            ) from busy
+        except TimeoutError as late:
+            raise StoreBusy("the ledger is too busy to say", hint="ask again", ids={"run": self.id}) from late
 
     async def _left(self) -> Run:
         """The run once it has ended or is held.
