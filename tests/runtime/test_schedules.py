@@ -2,12 +2,11 @@
 
 import json
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
-from itertools import pairwise
+from datetime import datetime
 
 import pytest
 
-from fencepost.core.duration import DAY, HOUR, MINUTE
+from fencepost.core.duration import DAY, HOUR
 from fencepost.core.errors import DeclarationError, Misuse, StoreUnavailable, VerbRefused
 from fencepost.core.states import RunState
 from fencepost.runtime.app import App
@@ -100,36 +99,6 @@ async def reaches_id(app, run_id):
 
     await until(is_there, run_id)
     await reaches(app, run_id, RunState.SUCCEEDED)
-
-
-@pytest.mark.parametrize(
-    ("day", "shown"),
-    [
-        ("2026-03-29", {"early:2026-03-29T01:30:00+01:00", "nightly:2026-03-29T03:00:00+02:00"}),
-        ("2026-10-25", {"early:2026-10-25T01:30:00+02:00", "nightly:2026-10-25T02:30:00+02:00"}),
-    ],
-)
-@played
-async def test_c20_a_daily_job_runs_once_on_the_day_of_a_change_also_with_restarts_inside_the_repeated_hour(
-    db, day, shown
-):
-    schedules = [
-        nightly(cron="30 2 * * *"),
-        nightly("early", cron="30 1 * * *"),
-        nightly("often", cron="*/15 * * * *", catch_up="all", overlap="allow"),
-    ]
-    midnight = datetime.fromisoformat(f"{day}T00:00:00+01:00")
-    clock = clock_at((midnight - timedelta(minutes=50)).isoformat())
-    found = set()
-    for _ in range(24):  # a new worker every quarter of an hour, until well after the change
-        async with working(db, clock, *schedules) as app:
-            for name in ("nightly", "early", "often"):
-                found |= set(await decided(app, clock, name))
-        clock.offset += 15 * MINUTE
-    assert {one for one in found if not one.startswith("often") and day in one} == shown
-    often = sorted(datetime.fromisoformat(one.partition(":")[2]) for one in found if one.startswith("often"))
-    assert {later - earlier for earlier, later in pairwise(often)} == {timedelta(minutes=15)}
-    assert len(often) >= 22
 
 
 @played
