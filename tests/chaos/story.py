@@ -4,6 +4,7 @@ Where the ledger and the world are is told by the environment, so that worker pr
 """
 
 import os
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 
@@ -50,11 +51,11 @@ async def booked(run: Run, name: str) -> str:
     return paid.id
 
 
-def made_app() -> App:
-    """The app of this process's environment."""
-    books = Target(base_url=os.environ.get(BOOKS, "http://127.0.0.1:1"))
+def made_app(surroundings: Mapping[str, str] = os.environ) -> App:
+    """The app of this environment, by default this process's."""
+    books = Target(base_url=surroundings.get(BOOKS, "http://127.0.0.1:1"))
     return App(
-        os.environ.get(DB, "sqlite:///nowhere.db"),
+        surroundings.get(DB, "sqlite:///nowhere.db"),
         workflows=[booked],
         targets={"books": books},
         lease="2s",

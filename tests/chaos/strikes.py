@@ -121,6 +121,12 @@ class Strikes:
                 self._pending.remove((name, event))
                 self._wire.release()
 
+    def every_kind(self) -> bool:
+        """Whether a worker was killed, the server went down and a commit was cut off; or nothing strikes any more."""
+        done = self.done
+        down = done["server crashes"] + done["server restarts"]
+        return bool(down and done["workers killed"] and done["commits cut off"]) or not self._thread.is_alive()
+
     def close(self) -> None:
         """Strike no more; the server is there and the wire passes everything on. Raises what went wrong in striking."""
         self._over.set()
