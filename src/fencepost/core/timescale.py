@@ -1,0 +1,106 @@
+"""Where in a picture an instant stands: one scale for everything, but for a few long stretches, which are cut short.
+
+A wait of three days beside steps of milliseconds leaves both readable only if the wait is cut; a cut is a `Break`, and
+whoever draws must mark it with how long it really was. Between two breaks all times have one scale, and no later
+instant stands before an earlier one. Pure. What is put on the scale is `timeline`, how it is drawn `console.timeline`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from fencepost.core.duration import DAY, HOUR, MILLISECOND, MINUTE, SECOND
+
+BREAKS_MAX = 8
+BREAK_WIDTH = 0.06
+"""How much of the whole a break takes, however long it lasts."""
+
+ENOUGH = 0.01
+"""Nothing more is cut once short stretches have so much of the room that each would have if all were equally long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A stretch that is cut short: from when until when, and where it stands, as parts of the whole width."""
+
+    began_at: int
+    ended_at: int
+    left: float
+    right: float
+
+
+class TimeScale:
+    """From instants to places between 0 and 1, over all of the given instants, in whatever order they come."""
+
+    __slots__ = ("_instants", "_places", "breaks")
+
+    def __init__(self, instants: Iterable[int]) -> None:
+        self._instants = sorted(set(instants)) or [0]
+        gaps = [later - earlier for earlier, later in pairwise(self._instants)]
+        cut = _cut(gaps)
+        linear = sum(gap for place, gap in enumerate(gaps) if place not in cut)
+        room = 1 - BREAK_WIDTH * len(cut)
+        widths = [BREAK_WIDTH if place in cut else room * gap / linear for place, gap in enumerate(gaps)]
+        self._places = [min(1.0, place) for place in accumulate(widths, initial=0.0)]
+        self.breaks = [
+            Break(self._instants[at], self._instants[at + 1], self._places[at], self._places[at + 1])
+            for at in sorted(cut)
+        ]
+
+    @property
+    def began_at(self) -> int:
+        """The first instant."""
+        return self._instants[0]
+
+    @property
+    def ended_at(self) -> int:
+        """The last one."""
+        return self._instants[-1]
+
+    def place(self, at: int) -> float:
+        """Where an instant stands: 0 is the first one, 1 the last; what is outside of them stands at the edge."""
+        after = bisect_right(self._instants, at)
+        if after == 0:
+            return 0.0
+        if after == len(self._instants):
+            return self._places[-1]
+        began, ended = self._instants[after - 1], self._instants[after]
+        left, right = self._places[after - 1], self._places[after]
+        return left + (right - left) * ((at - began) / (ended - began))
+
+
+def _cut(gaps: list[int]) -> frozenset[int]:
+    """The places of the stretches to cut: the longest, as few as leave the short ones enough room; never all."""
+    by_length = sorted(range(len(gaps)), key=lambda place: (-gaps[place], place))
+    best, most = 0, 0.0
+    for cuts in range(min(BREAKS_MAX, len(gaps) - 1) + 1):
+        room = _room(sorted(gaps[place] for place in by_length[cuts:]), cuts)
+        if room > most:
+            best, most = cuts, room
+        if room >= ENOUGH:
+            break
+    return frozenset(by_length[:best])
+
+
+def _room(rest: list[int], cuts: int) -> float:
+    """The room of short stretches, as a part of what each would have if all were equally long."""
+    short_one = rest[len(rest) // 4]
+    return (1 - BREAK_WIDTH * cuts) * min(1.0, short_one * len(rest) / sum(rest))
+
+
+_UNITS = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND))
+
+
+def short(duration: int) -> str:
+    """A duration at a glance, to two units or three digits: "3d 2h", "1m 5s", "1.24s", "340ms", "12us"."""
+    for (unit, size), (lower, part) in pairwise(_UNITS):
+        if duration >= size:
+            whole, rest = divmod(duration, size)
+            return f"{whole}{unit} {rest // part}{lower}" if rest >= part else f"{whole}{unit}"
+    for unit, size in (("s", SECOND), ("ms", MILLISECOND)):
+        if duration >= size:
+            return f"{duration / size:.3g}{unit}"
+    return f"{duration}us"
