@@ -62,7 +62,7 @@ def test_what_is_of_one_size_is_not_cut():
 
 def test_a_duration_is_short():
     told = {
-        0: "0us", 12: "12us", 999: "999us", 1_240: "1.24ms", SECOND: "1s", 1_240_000: "1.24s", 59_990_000: "60s",
+        0: "0s", 12: "12us", 999: "999us", 1_240: "1.24ms", SECOND: "1s", 1_240_000: "1.24s", 59_990_000: "60s",
         65 * SECOND: "1m 5s", MINUTE: "1m", 3 * HOUR + 59 * MINUTE: "3h 59m", 3 * DAY + 2 * HOUR: "3d 2h",
     }  # fmt: skip
     assert {duration: short(duration) for duration in told} == told

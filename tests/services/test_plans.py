@@ -52,6 +52,9 @@ HOT = {
     "observations_of": {"run": 2},
     "signals_of": {"run": 2},
     "latest_time": {},
+    "runs_lately": {"namespace": "default", "runs": 20, "limit": 20},
+    "first_attempts_lately": {"namespace": "default", "runs": 20, "limit": 20},
+    "further_attempts_lately": {"namespace": "default", "runs": 20, "limit": 20},
     "list_runs": {"namespace": "default", "after": FAR, "workflow": None, "prefix": None, "limit": 50},
     "list_runs_in_state": {
         "namespace": "default", "state": "waiting", "after": FAR, "workflow": None, "prefix": None, "limit": 50,

@@ -172,6 +172,21 @@ def test_claims_read_no_table_from_end_to_end(tmp_path: Path) -> None:
     connection.close()
 
 
+def test_what_charts_read_is_bounded_by_the_numbers_of_runs(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "ledger.db")).close()
+    connection = StandardConnection(str(tmp_path / "ledger.db"))
+    loaded = queries.load("sqlite")
+    for name in ("runs_lately", "first_attempts_lately", "further_attempts_lately"):
+        query = loaded[name]
+        plan = [
+            row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query.statement}", [0] * len(query.parameters))
+        ]
+        begins = [step for step in plan if re.match(r"(SCAN|SEARCH) (run|operation|attempt)\b.*", step)]
+        assert re.search(r"\((rowid|run)>\?\)", begins[0]), (name, plan)
+        assert not [step for step in plan if "TEMP B-TREE" in step or step == "SCAN run"], (name, plan)
+    connection.close()
+
+
 @both
 def test_the_base_of_an_epoch_is_cores(written: str) -> None:
     written = [

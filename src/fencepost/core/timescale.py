@@ -103,4 +103,4 @@ def short(duration: int) -> str:
     for unit, size in (("s", SECOND), ("ms", MILLISECOND)):
         if duration >= size:
             return f"{duration / size:.3g}{unit}"
-    return f"{duration}us"
+    return f"{duration}us" if duration else "0s"

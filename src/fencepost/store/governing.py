@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from fencepost.core.api_tokens import ApiToken
+from fencepost.core.charting import Lately
 from fencepost.core.containment import Containment
 from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.queue import Queue, QueueStanding
@@ -103,6 +104,12 @@ class Governing(Protocol):
 
     def measure(self, alert: str, namespace: str, *, now: int, since: int) -> list[Row]:
         """What an alert's query finds: (value, how many things it is about, one of them by name), or nothing."""
+
+    def lately(self, namespace: str, *, runs: int, limit: int) -> Lately:
+        """What charts are made of: those of the ledger's newest `runs` that are of the namespace, and their attempts.
+
+        Of the attempts the newest runs' come first; at most `limit` first ones, and as many further ones.
+        """
 
     def write_nothing(self) -> None:
         """Wait for one's turn to write, write nothing, and commit: as long as that takes, every step waits."""

@@ -50,7 +50,7 @@ _MARK_COLUMN, _MARK_TEXT = "meta.codec", "fencepost"
 AS_THEY_ARE = frozenset({
     "is_remote", "now", "latest", "renew_lease", "has_gone_back", "epoch", "end_lease", "next_wake", "kept_apart",
     "unknown_below", "pinned", "ahead_of", "codec_mark", "mark_codec", "issue_token", "signalled", "leases",
-    "changes", "close", "ended", "purgeable", "strangers", "count_stranger", "measure", "waits_named",
+    "changes", "close", "ended", "purgeable", "strangers", "count_stranger", "measure", "lately", "waits_named",
     "turns_with_effects", "write_nothing", "finish_bulk", "ended_by_hand", "wake_forgotten", "declare_queues",
     "queue_lengths", "policy", "policies", "taken_event", "let_through", "api_token", "api_tokens",
 })  # fmt: skip
