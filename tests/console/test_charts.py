@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.console.charts import WORDS, Charts, Figures, charts, figures
+from fencepost.console.picture_words import JAPANESE
+from fencepost.console.svg import breadth
 from fencepost.core.charting import Lately, Lived, Sent
 from fencepost.core.duration import DAY, HOUR, MINUTE, SECOND
 from fencepost.core.states import OperationState, Outcome, RunState
@@ -92,7 +94,7 @@ def test_texts_fit_at_360_pixels_and_hostile_ones_do_nothing():
     for chart in charts(Figures(Lately(NOW, 2_000, [], rows, is_cut=True), None), now=NOW):
         assert "<script" not in chart
         assert "\u202e" not in chart
-        assert max(len(one) for one in texts(read(chart))) <= 64
+        assert max(breadth(one) for one in texts(read(chart))) <= 64
         assert len(chart) < 20_000
 
 
@@ -108,6 +110,7 @@ def test_every_word_is_put_to_the_reader():
     charts(Figures(Lately(NOW, 9, [], many, is_cut=False), None), now=NOW, say=say)
     charts(NOTHING, now=NOW, say=say)
     assert asked == set(WORDS)
+    assert asked <= JAPANESE.keys()
 
 
 @workflow()

@@ -1,17 +1,19 @@
 """The picture of a run can be read at 360 pixels, obeys a strict page, and shows a zombie's late write as refused."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.console.svg import Svg, drawn
+from fencepost.console.picture_words import JAPANESE, in_language
+from fencepost.console.svg import Svg, breadth, cut, drawn
 from fencepost.console.timeline import LINE_LENGTH, NAME_LENGTH, STATE_LENGTH, WORDS, timeline
 from fencepost.core.duration import DAY
 from fencepost.core.records import History
-from fencepost.core.states import OperationState, Outcome, RunState
+from fencepost.core.states import OperationState, Outcome, RunState, StepState
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.console.pictures import extents, found, part, read, said, texts
@@ -69,7 +71,7 @@ def test_texts_fit_at_360_pixels():
     assert LINE_LENGTH * 6.0 < 360
     named = replace(with_a_zombie(), operations=[operation("n" * 300, attempt(1, 5), item="i" * 300)])
     root = read(timeline(named, [verb("v" * 300, 5)], now=NOW))
-    assert max(len(one) for one in texts(root)) <= LINE_LENGTH
+    assert max(breadth(one) for one in texts(root)) <= LINE_LENGTH
     assert "viewBox" not in root.attrib  # it would make texts smaller on a small screen
 
 
@@ -119,6 +121,7 @@ def test_compensated_is_not_restored():
     assert [one for one in told if "book" in one or "mail" in one] == [
         "book: succeeded", "compensate book: restored", "mail: succeeded", "compensate mail: compensated",
     ]  # fmt: skip
+    assert "note: stands as declared" in told
 
 
 def test_every_word_of_the_picture_is_put_to_the_reader():
@@ -136,6 +139,29 @@ def test_every_word_of_the_picture_is_put_to_the_reader():
         "generations {first} to {last}", "{count} of them", "compensates {step}", "pid {pid} on {host}", "failed",
         "A tenth of the width is {tenth}.",
     }  # fmt: skip
+
+
+def test_a_japanese_picture_is_japanese_and_fits():
+    assert set(WORDS) <= JAPANESE.keys()
+    named = replace(with_a_zombie(), operations=[*with_a_zombie().operations, operation("請求書" * 30, attempt(1, 5))])
+    root = read(timeline(named, now=NOW, say=in_language("ja")))
+    assert "遅すぎた報告 (拒否)" in texts(root)
+    assert "世代 1 · 拒否 · リース lease-1" in texts(root)
+    assert max(breadth(one) for one in texts(root)) <= LINE_LENGTH
+    assert in_language("fr")("done") == in_language("en")("done") == "done"
+
+
+def test_every_state_that_a_picture_says_is_in_its_words():
+    states = {*RunState, *OperationState, *StepState, *Outcome} - {Outcome.UNRESOLVED}
+    assert {str(one) for one in states} <= JAPANESE.keys()
+    assert {f"compensation {one}" for one in OperationState} <= JAPANESE.keys()
+    for english, japanese in JAPANESE.items():
+        assert sorted(re.findall(r"{\w+}", english)) == sorted(re.findall(r"{\w+}", japanese))
+
+
+@given(st.text(), st.integers(2, 20))
+def test_a_text_is_cut_to_its_breadth(text, length):
+    assert breadth(cut(text, length)) <= length
 
 
 def test_texts_are_escaped_and_elements_are_not():

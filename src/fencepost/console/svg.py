@@ -7,7 +7,9 @@ by the classes. What is drawn is said by `timeline` and `charts`.
 
 from __future__ import annotations
 
+import unicodedata
 from html import escape
+from itertools import accumulate
 from typing import Self
 
 from fencepost.console.printable import printable
@@ -45,9 +47,20 @@ def said(text: object, limit: int = NAMED_MAX) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """The beginning of a text, for a place where no more fits; whoever cuts one has the whole in a `<title>`."""
+    """The beginning of a text, for a place where no more fits: so many letters, of which a Chinese one counts twice.
+
+    Whoever cuts one has the whole in a `<title>`.
+    """
     safe = said(text)
-    return safe if len(safe) <= length else f"{safe[: length - 1]}…"
+    if breadth(safe) <= length:
+        return safe
+    reach = accumulate(map(breadth, safe))
+    return "".join(one for one, end in zip(safe, reach, strict=True) if end < length) + "…"
+
+
+def breadth(text: str) -> int:
+    """How broad a text is, in letters."""
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)
 
 
 def percent(part: float) -> str:

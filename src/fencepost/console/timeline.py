@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from fencepost.console.printable import instant
 from fencepost.console.story import compensation_of
@@ -97,6 +98,11 @@ class _Drawing:
     say: Say
     top: int = 0
 
+    @cached_property
+    def compensated(self) -> frozenset[str]:
+        """The steps that have a compensation in this picture."""
+        return frozenset(row.compensates for row in self.shown.steps if row.compensates is not None)
+
     def whole(self) -> Svg:
         """The picture."""
         axis = [*self._axis()]
@@ -150,10 +156,14 @@ class _Drawing:
         return self.say("began {began}, took {took}").format(began=instant(began), took=short(ended - began))
 
     def _state_of(self, row: Row) -> str:
-        """What is said of a step; of a compensation that was done, if it restored. "" of several, counted below."""
+        """What is said of a step. "" of several, which are counted below.
+
+        Of a compensation that was done: whether it restored; of an effect that has none in place of it: why it stands.
+        """
         if row.kind == "fold":
             return ""
-        outcome = self.outcomes.get(row.compensates or "")
+        of = row.compensates or ("" if row.name in self.compensated else row.name)
+        outcome = self.outcomes.get(of)
         return self.say(outcome if outcome and row.status is Status.WELL else row.says)
 
     # -- the axis ---------------------------------------------------------------------------------------------------

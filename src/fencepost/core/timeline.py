@@ -187,7 +187,7 @@ def _late(span: TraceSpan, of: TraceSpan | None) -> tuple[Mark, int | None]:
 
 def _tally(span: TraceSpan, inner: Iterable[TraceSpan]) -> Counter[str]:
     """The step itself, and what of it somebody has to see."""
-    counts = Counter({span.says: 1})
+    counts = Counter({f"compensation {span.says}" if span.kind == "compensation" else span.says: 1})
     for one in inner:
         if one.kind == "attempt" and one.status in EVENTFUL:
             counts[f"attempt {one.attributes['outcome']}" if one.status is Status.BADLY else "attempt unknown"] += 1
