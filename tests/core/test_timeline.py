@@ -153,6 +153,22 @@ def test_verbs_on_the_run_are_the_persons_row_and_those_on_a_step_stand_there():
     assert charge.is_eventful
 
 
+def test_since_when_a_person_is_asked_is_in_the_persons_row():
+    held = run(state=RunState.HELD, ended_at=None, hold='{"reason":"KeyForgotten"}', changed_at=BEGAN + 50)
+    shown = timeline_of(History(held), [verb("resume", 20)], now=NOW)
+    assert [(mark.name, mark.says, mark.at - BEGAN) for mark in shown.persons.lanes[0].marks] == [
+        ("verb resume", "done, by ann", 20), ("decision: ask a person", "KeyForgotten", 50),
+    ]  # fmt: skip
+
+
+def test_a_clock_that_was_set_back_draws_nothing_backwards():
+    refused = attempt(1, 5_000, lasts=-4_000, outcome=Outcome.NOT_APPLIED)
+    back = operation("charge", refused, state=OperationState.FAILED, error="{}")
+    [row] = timeline_of(History(run(ended_at=BEGAN - 5), operations=[back]), now=0).steps
+    [bar] = row.lanes[0].bars
+    assert bar.began_at == bar.ended_at == BEGAN + 5_000
+
+
 def test_a_run_of_which_nothing_is_recorded_has_no_rows():
     shown = timeline_of(History(run(state=RunState.READY, ended_at=None, wake_at=1)), now=NOW)
     assert shown.rows == []

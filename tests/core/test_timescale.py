@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.core.duration import DAY, HOUR, MILLISECOND, MINUTE, SECOND
-from fencepost.core.timescale import BREAK_WIDTH, BREAKS_MAX, TimeScale, short
+from fencepost.core.timescale import BREAK_WIDTH, BREAKS_MAX, DWARFS, TimeScale, short
 
 INSTANTS = st.lists(st.one_of(st.integers(0, 10**6), st.integers(0, 10**13)), min_size=1, max_size=60)
 
@@ -43,7 +43,7 @@ def test_only_what_would_take_more_room_is_cut(instants):
     kept = whole - sum(one.ended_at - one.began_at for one in scale.breaks)
     for one in scale.breaks:
         assert abs(one.right - one.left - BREAK_WIDTH) < 1e-9
-        assert one.ended_at - one.began_at >= kept / len(set(instants))
+        assert one.ended_at - one.began_at >= DWARFS * kept / len(set(instants))
 
 
 def test_a_wait_of_three_days_leaves_steps_of_milliseconds_readable():
@@ -52,6 +52,13 @@ def test_a_wait_of_three_days_leaves_steps_of_milliseconds_readable():
     assert [one.ended_at - one.began_at > DAY for one in scale.breaks] == [True, True]
     assert scale.place(first) > 0.2
     assert scale.place(2 * wait + first) - scale.place(2 * wait) > 0.2
+
+
+def test_a_wait_that_is_all_there_is_beside_one_step_is_cut_and_a_few_long_steps_among_few_are_not():
+    assert len(TimeScale([0, 5 * MILLISECOND, 3 * DAY, 6 * DAY]).breaks) == 2
+    assert len(TimeScale([0, DAY, DAY + 40 * SECOND, DAY + 70 * SECOND, DAY + 71 * SECOND]).breaks) == 1
+    assert TimeScale([0, SECOND, 2 * SECOND, 3 * SECOND, 3 * SECOND + 5]).breaks == []
+    assert TimeScale(sorted([number * SECOND + of for number in range(1, 8) for of in (0, 5)])).breaks == []
 
 
 def test_what_is_of_one_size_is_not_cut():

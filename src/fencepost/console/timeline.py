@@ -30,6 +30,12 @@ NAME_LENGTH, STATE_LENGTH, LINE_LENGTH = 32, 20, 58
 _LINE, _SMALL, _LANE = 16, 13, 12
 """Heights, in pixels: of a text, of a small one, and of a lane."""
 
+_HAIR = 0.004
+"""How broad a bar is at least: one without any width is not drawn at all."""
+
+_EDGE = 0.1
+"""Nearer to an edge a text cannot stand around its place."""
+
 
 def timeline(
     history: History,
@@ -178,7 +184,9 @@ class _Drawing:
         for number, one in enumerate(self.scale.breaks):
             middle, top = (one.left + one.right) / 2, 26 + 12 * (number % 2)
             lasted = short(one.ended_at - one.began_at)
-            yield drawn("text", lasted, x=percent(middle), y=top, text_anchor="middle", class_="fp-cut", font_size=10)
+            side = "start" if middle < _EDGE else "end" if middle > 1 - _EDGE else "middle"
+            place = percent({"start": one.left, "end": one.right}.get(side, middle))
+            yield drawn("text", lasted, x=place, y=top, text_anchor=side, class_="fp-cut", font_size=10)
         self.top = 18 + 12 * min(2, len(self.scale.breaks))
         yield drawn("line", x1="0%", x2="100%", y1=self.top, y2=self.top, stroke="currentColor", stroke_opacity=0.4)
         self.top += 2
@@ -266,7 +274,8 @@ class _Drawing:
         many = f"; {self.say('{count} of them').format(count=f'{bar.many:,}')}" if bar.many > 1 else ""
         return drawn(
             "rect", drawn("title", f"{words}{self._when(bar.began_at, bar.ended_at)}{many}"),
-            x=percent(left), width=broad(right - left), y=self.top + (_LANE - height) // 2, height=height, rx=1,
+            x=percent(left), width=broad(max(right - left, _HAIR)), y=self.top + (_LANE - height) // 2, height=height,
+            rx=1,
             class_=f"fp-bar fp-{bar.status}", **_LOOKS[bar.status],
         )  # fmt: skip
 

@@ -82,11 +82,12 @@ def timeline_of(
     made = [[_row(span, below[span.id]) for span in item] for item in items]
     if eventful_first:
         made.sort(key=lambda item: not is_eventful(item))
-    verbs = [span for span in spans if span.kind == "verb" and span.parent in (ids.run, Ids(run.namespace, run.id).run)]
+    roots = (ids.run, Ids(run.namespace, run.id).run)
+    persons = [span for span in spans if span.kind in ("verb", "decision") and span.parent in roots]
     seen_at = max(now, *(one.ended_at or one.began_at for one in spans))
     whole = Timeline(
         run.id, run.state.value, run.created_at, run.ended_at, seen_at,
-        _owners(history, spans, leases or {}), _persons(verbs, run.created_at), (),
+        _owners(history, spans, leases or {}), _persons(persons, run.created_at), (),
         sum((Counter(row.tally) for item in made for row in item), Counter()),
     )  # fmt: skip
     return _small_enough(whole, made, steps_max)
@@ -233,13 +234,13 @@ def _owner(number: int, signs: Sequence[TraceSpan], history: History, leases: Ma
     return Lane((number,), names, (bar,), tuple(marks))
 
 
-def _persons(verbs: Sequence[TraceSpan], began: int) -> Row | None:
-    """The verbs that persons used on the run as a whole; those on one step stand there."""
-    if not verbs:
+def _persons(done: Sequence[TraceSpan], began: int) -> Row | None:
+    """The verbs that persons used on the run as a whole, and since when one is asked; those on a step stand there."""
+    if not done:
         return None
-    marks = tuple(_mark(one) for one in verbs)
-    tally = Counter(f"{one.name} {one.says.partition(',')[0]}" for one in verbs)
-    return Row("persons", "persons", f"{len(verbs)}", Status.WELL, began, marks[-1].at, (Lane(marks=marks),), tally)
+    marks = tuple(sorted(map(_mark, done), key=lambda mark: mark.at))
+    tally = Counter(f"{one.name} {one.says.partition(',')[0]}" for one in done)
+    return Row("persons", "persons", f"{len(done)}", Status.WELL, began, marks[-1].at, (Lane(marks=marks),), tally)
 
 
 # -- few enough -------------------------------------------------------------------------------------------------------

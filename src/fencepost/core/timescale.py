@@ -18,8 +18,11 @@ BREAKS_MAX = 8
 BREAK_WIDTH = 0.06
 """How much of the whole a break takes, however long it lasts."""
 
-ENOUGH = 0.01
-"""Nothing more is cut once short stretches have so much of the room that each would have if all were equally long."""
+DWARFS = 50
+"""Stretches are cut that are at least so many times as long as every shorter one: beside them it would be a hair."""
+
+FEW = 3
+"""Beside twice as many shorter ones as are cut; so many may be missing, or one step beside two waits would be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +76,19 @@ class TimeScale:
 
 
 def _cut(gaps: list[int]) -> frozenset[int]:
-    """The places of the stretches to cut: the longest, as few as leave the short ones enough room; never all."""
-    by_length = sorted(range(len(gaps)), key=lambda place: (-gaps[place], place))
-    best, most = 0, 0.0
-    for cuts in range(min(BREAKS_MAX, len(gaps) - 1) + 1):
-        room = _room(sorted(gaps[place] for place in by_length[cuts:]), cuts)
-        if room > most:
-            best, most = cuts, room
-        if room >= ENOUGH:
+    """The places of the stretches to cut: those that dwarf the rest, and of the rest those that dwarf what is left.
+
+    Where they are too many, or too many beside what they leave, they are the picture itself, and stay.
+    """
+    longest_first = sorted(range(len(gaps)), key=lambda place: (-gaps[place], place))
+    cuts = 0
+    for number, (longer, shorter) in enumerate(pairwise(longest_first), 1):
+        if gaps[longer] < DWARFS * gaps[shorter]:
+            continue
+        if number > BREAKS_MAX or 2 * (number - cuts) > len(gaps) - number + FEW:
             break
-    return frozenset(by_length[:best])
-
-
-def _room(rest: list[int], cuts: int) -> float:
-    """The room of short stretches, as a part of what each would have if all were equally long."""
-    short_one = rest[len(rest) // 4]
-    return (1 - BREAK_WIDTH * cuts) * min(1.0, short_one * len(rest) / sum(rest))
+        cuts = number
+    return frozenset(longest_first[:cuts])
 
 
 _UNITS = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND))
