@@ -42,7 +42,7 @@ def test_only_what_would_take_more_room_is_cut(instants):
     whole = scale.ended_at - scale.began_at
     kept = whole - sum(one.ended_at - one.began_at for one in scale.breaks)
     for one in scale.breaks:
-        assert abs(one.right - one.left - BREAK_WIDTH) < 1e-9
+        assert abs(one.right - one.left - min(BREAK_WIDTH, 0.5 / len(scale.breaks))) < 1e-9
         assert one.ended_at - one.began_at >= DWARFS * kept / len(set(instants))
 
 
@@ -59,6 +59,18 @@ def test_a_wait_that_is_all_there_is_beside_one_step_is_cut_and_a_few_long_steps
     assert len(TimeScale([0, DAY, DAY + 40 * SECOND, DAY + 70 * SECOND, DAY + 71 * SECOND]).breaks) == 1
     assert TimeScale([0, SECOND, 2 * SECOND, 3 * SECOND, 3 * SECOND + 5]).breaks == []
     assert TimeScale(sorted([number * SECOND + of for number in range(1, 8) for of in (0, 5)])).breaks == []
+
+
+def test_waits_are_cut_sooner_than_stretches_in_which_something_was_done():
+    days = [day * DAY + part * SECOND for day in range(12) for part in (0, 1)]
+    assert TimeScale(days).breaks == []
+    assert len(TimeScale(days, [(day * DAY + SECOND, (day + 1) * DAY) for day in range(12)]).breaks) == 11
+
+
+def test_so_many_waits_are_cut_and_more_are_the_picture():
+    for waits in (BREAKS_MAX, BREAKS_MAX + 1):
+        scale = TimeScale([day * DAY + part * MILLISECOND for day in range(waits + 1) for part in range(3)])
+        assert len(scale.breaks) == (waits if waits <= BREAKS_MAX else 0)
 
 
 def test_what_is_of_one_size_is_not_cut():

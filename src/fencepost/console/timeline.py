@@ -19,7 +19,7 @@ from fencepost.console.svg import Svg, at, broad, cut, drawn, percent, said
 from fencepost.core.lanes import Bar, Lane, Mark, Row
 from fencepost.core.records import Audit, History, Lease
 from fencepost.core.timeline import WAITS, Timeline, timeline_of
-from fencepost.core.timescale import TimeScale, short
+from fencepost.core.timescale import Break, TimeScale, short
 from fencepost.core.trace import Status
 
 Say = Callable[[str], str]
@@ -29,6 +29,9 @@ NAME_LENGTH, STATE_LENGTH, LINE_LENGTH = 32, 20, 58
 
 _LINE, _SMALL, _LANE = 16, 13, 12
 """Heights, in pixels: of a text, of a small one, and of a lane."""
+
+LABELS_MAX = 8
+"""Above so many stretches that are cut short stands how long they were; that of others is in their titles."""
 
 _HAIR = 0.004
 """How broad a bar is at least: one without any width is not drawn at all."""
@@ -54,7 +57,7 @@ def timeline(
     """
     known = {lease.id: lease for lease in leases}
     shown = timeline_of(history, audits, now=now, leases=known, eventful_first=eventful_first)
-    return _Drawing(shown, TimeScale(shown.instants), known, _outcomes(history), say).whole()
+    return _Drawing(shown, TimeScale(shown.instants, shown.waits), known, _outcomes(history), say).whole()
 
 
 WORDS = (
@@ -115,7 +118,7 @@ class _Drawing:
         rows = [self._row(row) for row in self.shown.rows]
         bottom = self.top
         legend = [*self._legend()]
-        cuts = [self._cut(one.left, one.right, bottom) for one in self.scale.breaks]
+        cuts = [self._cut(one, bottom) for one in self.scale.breaks]
         return drawn(
             "svg", drawn("title", self._title()), drawn("desc", self._description()), *axis, *cuts, *rows, *legend,
             xmlns="http://www.w3.org/2000/svg", class_="fp-picture fp-timeline", role="group", aria_label=self._title(),
@@ -181,7 +184,8 @@ class _Drawing:
             "text", f"+{short(ended - began)}", x="100%", y=12, text_anchor="end", class_="fp-quiet", font_size=11,
             fill_opacity=0.75,
         )  # fmt: skip
-        for number, one in enumerate(self.scale.breaks):
+        every = -(-len(self.scale.breaks) // LABELS_MAX)
+        for number, one in enumerate(self.scale.breaks[:: every or 1]):
             middle, top = (one.left + one.right) / 2, 26 + 12 * (number % 2)
             lasted = short(one.ended_at - one.began_at)
             side = "start" if middle < _EDGE else "end" if middle > 1 - _EDGE else "middle"
@@ -191,10 +195,12 @@ class _Drawing:
         yield drawn("line", x1="0%", x2="100%", y1=self.top, y2=self.top, stroke="currentColor", stroke_opacity=0.4)
         self.top += 2
 
-    def _cut(self, left: float, right: float, bottom: int) -> Svg:
+    def _cut(self, one: Break, bottom: int) -> Svg:
         """The mark of a stretch that is cut short, behind all rows."""
         top = 18 + 12 * min(2, len(self.scale.breaks))
-        return drawn("rect", x=percent(left), width=broad(right - left), y=top, height=bottom - top, **_CUT)
+        lasted = drawn("title", short(one.ended_at - one.began_at))
+        width = broad(one.right - one.left)
+        return drawn("rect", lasted, x=percent(one.left), width=width, y=top, height=bottom - top, **_CUT)
 
     # -- rows -------------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,12 @@ class Timeline:
         return [one for one in (self.owners, self.persons, *self.steps) if one is not None]
 
     @property
+    def waits(self) -> list[tuple[int, int]]:
+        """From when until when each wait was that is drawn for itself."""
+        bars = (bar for row in self.steps for lane in row.lanes for bar in lane.bars if bar.kind in WAITS)
+        return [(bar.began_at, self.now if bar.ended_at is None else bar.ended_at) for bar in bars]
+
+    @property
     def instants(self) -> Iterator[int]:
         """All instants at which something of it begins, ends or happens."""
         yield from (self.began_at, self.now if self.ended_at is None else self.ended_at)

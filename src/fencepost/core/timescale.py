@@ -8,15 +8,15 @@ instant stands before an earlier one. Pure. What is put on the scale is `timelin
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from fencepost.core.duration import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
-BREAKS_MAX = 8
-BREAK_WIDTH = 0.06
-"""How much of the whole a break takes, however long it lasts."""
+BREAKS_MAX = 24
+BREAK_WIDTH, BREAKS_WIDTH = 0.06, 0.5
+"""How much of the whole a break takes, however long it lasts, and how much all of them take at most."""
 
 DWARFS = 50
 """Stretches are cut that are at least so many times as long as every shorter one: beside them it would be a hair."""
@@ -36,17 +36,21 @@ class Break:
 
 
 class TimeScale:
-    """From instants to places between 0 and 1, over all of the given instants, in whatever order they come."""
+    """From instants to places between 0 and 1, over all of the given instants, in whatever order they come.
+
+    Stretches within `waits`, of each of which it is said from when until when it was, are cut sooner than others.
+    """
 
     __slots__ = ("_instants", "_places", "breaks")
 
-    def __init__(self, instants: Iterable[int]) -> None:
+    def __init__(self, instants: Iterable[int], waits: Collection[tuple[int, int]] = ()) -> None:
         self._instants = sorted(set(instants)) or [0]
         gaps = [later - earlier for earlier, later in pairwise(self._instants)]
-        cut = _cut(gaps)
+        cut = _cut(gaps, lambda place: _is_within(waits, *self._instants[place : place + 2]))
         linear = sum(gap for place, gap in enumerate(gaps) if place not in cut)
-        room = 1 - BREAK_WIDTH * len(cut)
-        widths = [BREAK_WIDTH if place in cut else room * gap / linear for place, gap in enumerate(gaps)]
+        of_one = min(BREAK_WIDTH, BREAKS_WIDTH / max(1, len(cut)))
+        room = 1 - of_one * len(cut)
+        widths = [of_one if place in cut else room * gap / linear for place, gap in enumerate(gaps)]
         self._places = [min(1.0, place) for place in accumulate(widths, initial=0.0)]
         self.breaks = [
             Break(self._instants[at], self._instants[at + 1], self._places[at], self._places[at + 1])
@@ -75,17 +79,25 @@ class TimeScale:
         return left + (right - left) * ((at - began) / (ended - began))
 
 
-def _cut(gaps: list[int]) -> frozenset[int]:
+def _is_within(waits: Collection[tuple[int, int]], began: int, ended: int) -> bool:
+    return any(first <= began and ended <= last for first, last in waits)
+
+
+def _cut(gaps: list[int], is_wait: Callable[[int], bool]) -> frozenset[int]:
     """The places of the stretches to cut: those that dwarf the rest, and of the rest those that dwarf what is left.
 
-    Where they are too many, or too many beside what they leave, they are the picture itself, and stay.
+    Where they are too many, they are the picture itself, and stay; so do those in which something was done, if they
+    are too many beside what they leave.
     """
     longest_first = sorted(range(len(gaps)), key=lambda place: (-gaps[place], place))
     cuts = 0
     for number, (longer, shorter) in enumerate(pairwise(longest_first), 1):
         if gaps[longer] < DWARFS * gaps[shorter]:
             continue
-        if number > BREAKS_MAX or 2 * (number - cuts) > len(gaps) - number + FEW:
+        if number > BREAKS_MAX:
+            break
+        busy = sum(not is_wait(place) for place in longest_first[cuts:number])
+        if 2 * busy > len(gaps) - number + FEW:
             break
         cuts = number
     return frozenset(longest_first[:cuts])
