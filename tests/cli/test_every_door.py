@@ -34,6 +34,8 @@ WAYS = {
     "decline": ("decline", "1"),
     "token make": ("token", "make", "vic", "--role", "admin"),
     "token revoke": ("token", "revoke", "1"),
+    "account invite": ("account", "invite", "vic", "--role", "admin"),
+    "account close": ("account", "close", "ann"),
     "contain": ("contain", "target", "bank"),
     "release": ("release", "target", "bank"),
     "queue pause": ("queue", "pause", "mail"),

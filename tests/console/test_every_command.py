@@ -61,6 +61,9 @@ HERE_ALONE = {
     "token": "says who may call, which none who calls may widen",
     "token make": "says who may call, which none who calls may widen",
     "token revoke": "says who may call, which none who calls may widen",
+    "account": "says who comes to the pages, which none who calls may widen",
+    "account invite": "says who comes to the pages, which none who calls may widen",
+    "account close": "says who comes to the pages, which none who calls may widen",
 }
 """What is done at the machine, and why."""
 

@@ -23,6 +23,7 @@ from fencepost.effects.call import Call
 from fencepost.effects.declare import effect
 from fencepost.effects.model import model
 from fencepost.runtime import (
+    accounts,
     api_tokens,
     applicable,
     bulking,
@@ -139,7 +140,7 @@ def test_every_verb_that_is_not_on_a_run_has_a_row_too() -> None:
     others = {f"{name} schedule" for name in ("pause", "resume", "fire", "remove")}
     others |= {"contain", "release", "pause queue", "resume queue", bulking.PAUSE, bulking.RESUME}
     others |= {restoring.RESTORED, restoring.CLOSED, "signal", "approve", "deny", "confirm", "decline", "purge"}
-    others |= {api_tokens.MAKE, api_tokens.REVOKE}
+    others |= {api_tokens.MAKE, api_tokens.REVOKE, accounts.INVITE, accounts.CLOSE}
     # Asked for by the door itself, which has no function of its own to look or to start.
     others |= {"look", "check", "start"}
     assert others == set(VERBS) - set(ON_RUNS)
@@ -150,6 +151,7 @@ def test_no_function_that_a_person_calls_is_missing_from_the_tables() -> None:
     known |= {schedules.pause, schedules.resume, schedules.fire, schedules.remove}
     known |= {containing.contain, containing.release, queues.pause, queues.resume, bulking.pause, bulking.resume}
     known |= {retention.purge, restoring.restored, restoring.close_lost_time, api_tokens.make, api_tokens.revoke}
+    known |= {accounts.invite, accounts.close}
     found = {
         function
         for module in pkgutil.iter_modules(runtime.__path__, "fencepost.runtime.")
@@ -328,6 +330,8 @@ OTHERS: dict[str, Callable[[App, str], Any]] = {
     ),
     "make token": lambda app, by: api_tokens.make(app, "vic", ["admin"], by=by, reason="why"),
     "revoke token": lambda app, by: api_tokens.revoke(app, 1, by=by, reason="why"),
+    "invite": lambda app, by: accounts.invite(app, "vic", ["admin"], by=by, reason="why"),
+    "close account": lambda app, by: accounts.close(app, "ann", by=by, reason="why"),
     "signal": lambda app, by: signalling.send(app, "r", "word", 1, id=None, sender="", by=by),
     "approve": lambda app, by: signalling.approve(
         app, "r", "ok", by=by, approved=True, comment="", digest=None, id=None

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from fencepost.cli import (
+    accounting,
     acting,
     alerting,
     approving,
@@ -107,6 +108,7 @@ COMMANDS: tuple[Callable[..., Exit], ...] = (
     copying.copy,
     serving.console,
     tokening.token,
+    accounting.account,
     demonstrating.demo,
 )
 """The commands in the order of `--help`, under their functions' names, with hyphens; groups come last there."""
@@ -117,6 +119,7 @@ BELOW: dict[Callable[..., Exit], tuple[Callable[..., Exit], ...]] = {
     scheduling.schedule: (scheduling.pause, scheduling.resume, scheduling.fire, scheduling.remove),
     bulks.bulks: (bulks.show, bulks.pause, bulks.resume),
     tokening.token: (tokening.make, tokening.revoke),
+    accounting.account: (accounting.invite, accounting.close),
 }
 """The commands that stand below another one."""
 

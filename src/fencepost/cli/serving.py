@@ -13,7 +13,7 @@ import typer
 
 from fencepost.cli import terminal
 from fencepost.cli.exits import Exit, Usage
-from fencepost.cli.options import AppArgument, Db, Namespace
+from fencepost.cli.options import AppArgument, Db, Namespace, login
 from fencepost.console.printable import printable
 
 if TYPE_CHECKING:
@@ -34,10 +34,11 @@ def console(
     app: AppArgument, *, host: Host = "127.0.0.1", port: Port = 8420, certificate: Certificate = None, key: Key = None,
     behind: Proxies = None, db: Db = None, namespace: Namespace = None,
 ) -> Exit:  # fmt: skip
-    """Serve the console: the HTTP API on the ledger of an app. Needs fencepost[console].
+    """Serve the console: pages for people, and the HTTP API on the ledger of an app. Needs fencepost[console].
 
-    Whoever calls needs a token: `fencepost token make`. Beyond this machine it is served with TLS, or behind a proxy
-    that ends it.
+    The first start prints a link by which whoever starts it comes in, once; later, and for others, there is
+    `fencepost account invite`. Programs need a token: `fencepost token make`. Beyond this machine it is served with
+    TLS, or behind a proxy that ends it.
     """
     import asyncio
 
@@ -56,6 +57,8 @@ def console(
 
 
 async def _serve(app: App, place: Place) -> None:
+    import asyncio
+
     from fencepost.console.server import API, create_app, server
 
     async with app:
@@ -63,8 +66,26 @@ async def _serve(app: App, place: Place) -> None:
         with _listening(place) as listening:
             where = listening.getsockname()
             host = f"[{where[0]}]" if listening.family is socket.AF_INET6 else where[0]
-            terminal.say(f"the console is at {place.scheme}://{printable(host)}:{where[1]}{API}")
+            at = f"{place.scheme}://{printable(host)}:{where[1]}"
+            terminal.say(f"the console is at {at}{API}")
+            await asyncio.to_thread(_let_the_first_in, app, at)
             await serving.serve(sockets=[listening])
+
+
+def _let_the_first_in(app: App, at: str) -> None:
+    """Where nobody was ever let in, print a link for whoever starts it, if they may let people in at all."""
+    from fencepost.core.errors import Misuse
+    from fencepost.runtime import accounts
+
+    name = login()
+    if not name or app.store.was_anybody_invited(app.namespace):
+        return
+    try:
+        secret, _ = accounts.invite(app, name, ["admin"], by=name, reason="the console's first start")
+    except Misuse as refused:
+        terminal.remark(f"nobody can sign in yet: {printable(refused.message)}; `fencepost account invite`")
+        return
+    terminal.say(f"sign in, once, within an hour: {at}/sign-in?link={secret}")
 
 
 def _listening(place: Place) -> socket.socket:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from fencepost.console.acting import answer_a_wait
 from fencepost.console.api_answers import Begun, Outcome, Runs, Sent
 from fencepost.console.api_forms import NUMBER_MAX, Name, Number, Signal, Start
 from fencepost.console.api_story import Story
@@ -127,7 +128,7 @@ async def wait_for_run(caller: Looking, run: RunId, how: Annotated[Within, Query
 @router.post("/runs/{run:path}/signal", response_model=Sent, responses=documented(401, 403, 404, 409))
 async def signal_run(caller: Called, run: RunId, form: Signal) -> Any:
     """Send a run what it waits for. It is kept until its wait comes, applied once, or refused with a reason."""
-    kept = await caller.signal(run, form.name, form.value, id=form.id, reason=form.reason)
+    kept = await answer_a_wait(caller, run, form)
     return {"run": run, "signal": kept.id, "name": kept.name, "state": kept.state}
 
 

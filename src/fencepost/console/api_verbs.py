@@ -7,11 +7,11 @@ refusals are `runtime.verbs`'; which verbs there are, `runtime.repertoire`. Many
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from fastapi import APIRouter, Response
 
+from fencepost.console.acting import act, answer_a_wait, detached_by
 from fencepost.console.api_answers import Done, Rehearsed, Sent
 from fencepost.console.api_forms import (
     Approve,
@@ -30,10 +30,8 @@ from fencepost.console.callers import Called, Caller, Looking
 from fencepost.console.documents import rehearsed_document, run_row
 from fencepost.console.paths import RunId
 from fencepost.console.problems import ETAG, documented
-from fencepost.console.versions import IfMatch, etag_of, version_meant
-from fencepost.core.records import Run
+from fencepost.console.versions import IfMatch, etag_of
 from fencepost.runtime import migrating
-from fencepost.runtime.permits import run_for
 
 router = APIRouter(tags=["verbs"])
 
@@ -139,9 +137,7 @@ async def rehearse(caller: Looking, run: RunId, form: Rehearse) -> Any:
 @router.post("/runs/{run:path}/approve", response_model=Sent, responses=documented(401, 403, 404, 409))
 async def approve(caller: Called, run: RunId, form: Approve) -> Any:
     """Allow, or refuse, the one call that a run waits to be allowed; the caller's right is asked when it is used."""
-    kept = await caller.approve(
-        run, form.name, approved=form.approved, comment=form.comment, digest=form.digest, id=form.id
-    )
+    kept = await answer_a_wait(caller, run, form)
     return {"run": run, "signal": kept.id, "name": kept.name, "state": kept.state}
 
 
@@ -149,19 +145,7 @@ async def _act(
     caller: Caller, verb: str, run_id: str, form: Form, *, if_match: str | None, response: Response
 ) -> dict[str, Any]:
     """Do a verb in the caller's name, on the run as they saw it, with what the form says."""
-    arguments = form.model_dump()
-    said = {"by": caller.person, "reason": arguments.pop("reason")}
-    before = await asyncio.to_thread(run_for, caller, run_id, verb, **said)
-    version = version_meant(if_match, before)
-    if "result" in arguments:
-        given = "result" in form.model_fields_set
-        arguments["result"] = json.dumps(arguments["result"]) if given else None
-    done: Run = await getattr(caller, verb.replace(" ", "_"))(run_id, version=version, **said, **arguments)
-    response.headers["ETag"] = etag_of(done)
-    detached = await asyncio.to_thread(_detached, caller, done) if verb == "cancel" else []
-    return {"verb": verb, "before": before.state, "run": run_row(done), "detached": detached}
-
-
-def _detached(caller: Caller, run: Run) -> list[str]:
-    """The children that a cancel of their parent leaves alone, and that have not ended."""
-    return [one.id for one in caller.store.children(run.no) if one.parent_step is None and one.ended_at is None]
+    acted = await act(caller, verb, run_id, form, if_match=if_match)
+    response.headers["ETag"] = etag_of(acted.run)
+    detached = await detached_by(caller, acted.run) if verb == "cancel" else []
+    return {"verb": verb, "before": acted.before, "run": run_row(acted.run), "detached": detached}

@@ -16,6 +16,7 @@ from fencepost.core.schedule import note_of
 from fencepost.core.states import FINAL_RUN_STATES, RunState, label
 
 if TYPE_CHECKING:
+    from fencepost.core.accounts import Account, Invitation
     from fencepost.core.api_tokens import ApiToken
     from fencepost.core.bulk import Bulk, BulkRun
     from fencepost.core.containment import Containment
@@ -264,6 +265,16 @@ def token_row(one: ApiToken, now: int) -> Document:
         "revoked_by": one.revoked_by,
         "revoked_at": instant(one.revoked_at),
     }
+
+
+def account_row(one: Account) -> Document:
+    """Somebody who comes to the console with a password, without it."""
+    return {"name": one.person, "roles": one.scopes, "changed_at": instant(one.changed_at)}
+
+
+def invitation_row(one: Invitation) -> Document:
+    """What is known of a sign-in link, without what makes it one."""
+    return {"name": one.person, "roles": json.loads(one.roles), "expires_at": instant(one.expires_at)}
 
 
 def checked_document(checked: Checked) -> Document:

@@ -29,10 +29,12 @@ from fencepost.console import (
     api_runs,
     api_verbs,
     api_watching,
+    pages,
     problems,
 )
 from fencepost.console.bodies import BODY_MAX, Bounded
 from fencepost.console.idempotent import Once
+from fencepost.console.passwords import Tries
 from fencepost.console.schema import Described
 from fencepost.core.errors import Misuse
 from fencepost.receiving import Receipts, WebhookEndpoint
@@ -61,6 +63,7 @@ def create_app(
     webhooks: Mapping[str, WebhookEndpoint] | None = None,
     routers: Iterable[APIRouter] = (),
     body_max: int = BODY_MAX,
+    with_pages: bool = True,
 ) -> FastAPI:
     """The console of an app, as an ASGI application.
 
@@ -70,6 +73,7 @@ def create_app(
         routers: more addresses; they find the app at `request.app.state.fencepost`, and ask for no token unless they
             do it themselves.
         body_max: bytes of a request's body; more is refused.
+        with_pages: whether people are shown pages too, at `/`; if not, only programs are answered.
     """
     from fencepost import __version__
 
@@ -94,10 +98,11 @@ def create_app(
     )
     made.state.fencepost = app
     made.state.webhooks = dict(webhooks or {})
+    made.state.tries = Tries()
     problems.install(made)
     for router in _ROUTERS:
         made.include_router(router, prefix=API)
-    for router in (api_watching.probe, *routers):
+    for router in (api_watching.probe, *routers, *(pages.ROUTERS if with_pages else ())):
         made.include_router(router)
     return made
 

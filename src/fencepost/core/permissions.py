@@ -108,6 +108,8 @@ VERBS: Mapping[str, Verb] = {
     "purge": Verb(Role.ADMIN, "removes what runs hold that ended long ago", Compares.NAME_ALONE),
     "make token": Verb(Role.ADMIN, "lets somebody call over HTTP, with the scopes of a token", Compares.NAME_ALONE),
     "revoke token": Verb(Role.ADMIN, "lets a token be taken no more", Compares.NAME_ALONE),
+    "invite": Verb(Role.ADMIN, "lets somebody into the console, by a link that is good once", Compares.NAME_ALONE),
+    "close account": Verb(Role.ADMIN, "ends somebody's account and sessions at the console", Compares.NAME_ALONE),
     "look": Verb(Role.VIEWER, "reads over HTTP: runs, evidence and audit", Compares.NAME_ALONE),
     "check": Verb(Role.ADMIN, "looks through all namespaces for contradictions, over HTTP", Compares.NAME_ALONE),
     "start": Verb(Role.OPERATOR, "starts a run over HTTP", Compares.NAME_ALONE),

@@ -21,6 +21,7 @@ from fencepost.store.statements import Work
 TABLES = (
     "epoch", "lease", "run", "schedule", "schedule_carrier", "step", "operation", "attempt", "token", "observation",
     "signal", "audit", "permission", "proposal", "containment", "queue", "piece", "bulk", "bulk_run", "api_token",
+    "account", "invitation", "session",
 )  # fmt: skip
 """In this order: each refers to those before it."""
 

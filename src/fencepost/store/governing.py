@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+from fencepost.core.accounts import Account, Invitation, Session
 from fencepost.core.api_tokens import ApiToken
 from fencepost.core.charting import Lately
 from fencepost.core.containment import Containment
+from fencepost.core.overview import HeldFor, UnknownEffect
 from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.queue import Queue, QueueStanding
 from fencepost.core.records import Audit
+from fencepost.core.states import RunState
 from fencepost.store.queries import Row
 from fencepost.store.walk import Walk
 
@@ -111,6 +114,15 @@ class Governing(Protocol):
         Of the attempts the newest runs' come first; at most `limit` first ones, and as many further ones.
         """
 
+    def unknown_effects(self, namespace: str, limit: int) -> list[UnknownEffect]:
+        """Effects of which nobody knows whether they happened, the oldest first, at most so many."""
+
+    def held_by_reason(self, namespace: str, most: int) -> list[HeldFor]:
+        """Held runs by reason, most of them first; of all of them at most so many are counted."""
+
+    def count_in_state(self, namespace: str, state: RunState, most: int) -> int:
+        """How many runs are in a state, counted no further than that."""
+
     def write_nothing(self) -> None:
         """Wait for one's turn to write, write nothing, and commit: as long as that takes, every step waits."""
 
@@ -134,6 +146,42 @@ class Governing(Protocol):
 
     def revoke_api_token(self, namespace: str, no: int, *, by: str, audit: Audit) -> bool:
         """Take a token no more, with its audit row; False: there is none with this number that was."""
+
+    def account(self, namespace: str, person: str) -> Account | None:
+        """Somebody's account at the console."""
+
+    def accounts(self, namespace: str) -> list[Account]:
+        """Every account of a namespace, by name."""
+
+    def invitation(self, digest: str) -> Invitation | None:
+        """The sign-in link with this digest, of whatever namespace, used or not."""
+
+    def was_anybody_invited(self, namespace: str) -> bool:
+        """Whether a sign-in link was ever made in a namespace."""
+
+    def add_invitation(self, new: Invitation, audit: Audit) -> None:
+        """Keep a sign-in link's digest, with its audit row."""
+
+    def let_in(
+        self, session: Session, audit: Audit, *, invitation: str | None = None, account: Account | None = None
+    ) -> bool:
+        """Begin a session with its audit row: by a link, which is then good no more, or without one.
+
+        With an account, it is kept too, in place of one of this name. False: the link was good no more, and nothing is
+        changed.
+        """
+
+    def session(self, digest: str) -> Session | None:
+        """The session with this digest, of whatever namespace, ended or not."""
+
+    def note_session(self, digest: str, now: int) -> None:
+        """Note that a session was used."""
+
+    def end_session(self, digest: str, audit: Audit) -> bool:
+        """End a session, with its audit row; False: it was ended, or never was."""
+
+    def close_account(self, namespace: str, person: str, audit: Audit) -> bool:
+        """End somebody's account, links and sessions, with the audit row; False: they had none."""
 
     def propose(self, new: Proposal, audit: Callable[[Proposal], Audit]) -> Proposal:
         """Keep a proposal, with its audit row; or the same one, if it is open already, which leaves no row."""

@@ -5,6 +5,7 @@ What is left to a store is how a transaction begins and ends on its database, an
 
 from __future__ import annotations
 
+from fencepost.store.accounts import AccountVerbs
 from fencepost.store.api_tokens import ApiTokenVerbs
 from fencepost.store.bulks import BulkVerbs
 from fencepost.store.containments import ContainmentVerbs
@@ -12,6 +13,7 @@ from fencepost.store.custody import CustodyVerbs
 from fencepost.store.ends import EndVerbs
 from fencepost.store.jobs import JobVerbs
 from fencepost.store.measuring import MeasuringVerbs
+from fencepost.store.overview import OverviewVerbs
 from fencepost.store.people import PeopleVerbs
 from fencepost.store.purging import PurgeVerbs
 from fencepost.store.queues import QueueVerbs
@@ -32,5 +34,7 @@ class LedgerVerbs(
     CustodyVerbs,
     PurgeVerbs,
     ApiTokenVerbs,
+    AccountVerbs,
+    OverviewVerbs,
 ):
     """The verbs that are written once, over named statements."""

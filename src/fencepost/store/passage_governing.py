@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fencepost.core.accounts import Account, Invitation, Session
 from fencepost.core.api_tokens import ApiToken
 from fencepost.core.bulk import Bulk, BulkRun, BulkState, Tick
 from fencepost.core.containment import Containment
@@ -38,6 +39,24 @@ class GoverningPassage(Transit):
     def revoke_api_token(self, namespace: str, no: int, *, by: str, audit: Audit) -> bool:
         """See `Store.revoke_api_token`."""
         return self.inner.revoke_api_token(namespace, no, by=by, audit=self._audit(audit))
+
+    def add_invitation(self, new: Invitation, audit: Audit) -> None:
+        """See `Store.add_invitation`."""
+        self.inner.add_invitation(new, self._audit(audit))
+
+    def let_in(
+        self, session: Session, audit: Audit, *, invitation: str | None = None, account: Account | None = None
+    ) -> bool:
+        """See `Store.let_in`."""
+        return self.inner.let_in(session, self._audit(audit), invitation=invitation, account=account)
+
+    def end_session(self, digest: str, audit: Audit) -> bool:
+        """See `Store.end_session`."""
+        return self.inner.end_session(digest, self._audit(audit))
+
+    def close_account(self, namespace: str, person: str, audit: Audit) -> bool:
+        """See `Store.close_account`."""
+        return self.inner.close_account(namespace, person, self._audit(audit))
 
     def propose(self, new: Proposal, audit: Callable[[Proposal], Audit]) -> Proposal:
         """See `Store.propose`. Its digest is that of what is asked for, and not of what is stored."""

@@ -180,6 +180,33 @@ WITH pasted AS (
 )
 SELECT count(*) FROM pasted;
 
+-- name: paste_account
+-- Insert accounts as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.account
+    SELECT * FROM json_populate_recordset(NULL::fencepost.account, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_invitation
+-- Insert sign-in links as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.invitation
+    SELECT * FROM json_populate_recordset(NULL::fencepost.invitation, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
+-- name: paste_session
+-- Insert sessions as they are; how many.
+WITH pasted AS (
+    INSERT INTO fencepost.session
+    SELECT * FROM json_populate_recordset(NULL::fencepost.session, :rows::json)
+    RETURNING 1
+)
+SELECT count(*) FROM pasted;
+
 -- name: continue_run
 -- Number new runs from the highest on.
 SELECT setval(pg_get_serial_sequence('fencepost.run', 'no'), max(no)) FROM fencepost.run;
@@ -238,4 +265,5 @@ SELECT
     (SELECT count(*) FROM fencepost.containment), (SELECT count(*) FROM fencepost.queue),
     (SELECT count(*) FROM fencepost.piece),
     (SELECT count(*) FROM fencepost.bulk), (SELECT count(*) FROM fencepost.bulk_run),
-    (SELECT count(*) FROM fencepost.api_token);
+    (SELECT count(*) FROM fencepost.api_token), (SELECT count(*) FROM fencepost.account),
+    (SELECT count(*) FROM fencepost.invitation), (SELECT count(*) FROM fencepost.session);

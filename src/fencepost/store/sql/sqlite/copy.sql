@@ -80,6 +80,18 @@ SELECT * FROM bulk_run ORDER BY bulk, place;
 -- Every token by which somebody calls over HTTP, revoked ones too.
 SELECT * FROM api_token ORDER BY no;
 
+-- name: copy_account
+-- Everybody who comes to the console with a password.
+SELECT * FROM account ORDER BY namespace, person;
+
+-- name: copy_invitation
+-- Every sign-in link, used ones too.
+SELECT * FROM invitation ORDER BY digest;
+
+-- name: copy_session
+-- Every session, ended ones too.
+SELECT * FROM session ORDER BY digest;
+
 -- name: leases_in_force
 -- Worker lives that may still write: none of them has given its lease back, or let it run out.
 SELECT id, host, pid FROM lease WHERE state = 'live' AND expires_at + :margin > :now ORDER BY id;

@@ -708,3 +708,41 @@ CREATE TABLE fencepost.api_token (
     -- Whoever revokes one is named.
     CHECK ((revoked_at IS NULL) = (revoked_by IS NULL))
 );
+
+-- Who comes to the console with a password, as a hash that is slow to guess.
+CREATE TABLE fencepost.account (
+    namespace text COLLATE "C" NOT NULL,
+    person text COLLATE "C" NOT NULL CHECK (person <> ''),
+    roles text NOT NULL CHECK (roles LIKE '["%'),
+    password text NOT NULL CHECK (password LIKE '$argon2id$%'),
+    changed_at bigint NOT NULL,
+    PRIMARY KEY (namespace, person)
+);
+
+-- Links by which somebody comes in once. Of a link only its digest is here.
+CREATE TABLE fencepost.invitation (
+    digest text COLLATE "C" PRIMARY KEY CHECK (length(digest) = 64),
+    namespace text COLLATE "C" NOT NULL,
+    person text COLLATE "C" NOT NULL CHECK (person <> ''),
+    roles text NOT NULL CHECK (roles LIKE '["%'),
+    made_by text NOT NULL,
+    made_at bigint NOT NULL,
+    -- One that never ends could lie about for ever.
+    expires_at bigint NOT NULL CHECK (expires_at > made_at),
+    used_at bigint CHECK (used_at >= made_at)
+);
+
+-- Who has come in. Of what their browser sends only the digest is here, so that whoever reads the ledger, or a copy of
+-- it, is nobody.
+CREATE TABLE fencepost.session (
+    digest text COLLATE "C" PRIMARY KEY CHECK (length(digest) = 64),
+    namespace text COLLATE "C" NOT NULL,
+    person text COLLATE "C" NOT NULL CHECK (person <> ''),
+    roles text NOT NULL CHECK (roles LIKE '["%'),
+    began_at bigint NOT NULL,
+    seen_at bigint NOT NULL CHECK (seen_at >= began_at),
+    ended_at bigint
+);
+
+-- Whoever is shut out is shut out of each of their sessions.
+CREATE INDEX session_of_person ON fencepost.session (namespace, person) WHERE ended_at IS NULL;

@@ -632,3 +632,41 @@ CREATE TABLE api_token (
     -- Whoever revokes one is named.
     CHECK ((revoked_at IS NULL) = (revoked_by IS NULL))
 ) STRICT;
+
+-- Who comes to the console with a password, as a hash that is slow to guess.
+CREATE TABLE account (
+    namespace TEXT NOT NULL,
+    person TEXT NOT NULL CHECK (person <> ''),
+    roles TEXT NOT NULL CHECK (roles LIKE '["%'),
+    password TEXT NOT NULL CHECK (password LIKE '$argon2id$%'),
+    changed_at INTEGER NOT NULL,
+    PRIMARY KEY (namespace, person)
+) STRICT, WITHOUT ROWID;
+
+-- Links by which somebody comes in once. Of a link only its digest is here.
+CREATE TABLE invitation (
+    digest TEXT PRIMARY KEY CHECK (length(digest) = 64),
+    namespace TEXT NOT NULL,
+    person TEXT NOT NULL CHECK (person <> ''),
+    roles TEXT NOT NULL CHECK (roles LIKE '["%'),
+    made_by TEXT NOT NULL,
+    made_at INTEGER NOT NULL,
+    -- One that never ends could lie about for ever.
+    expires_at INTEGER NOT NULL CHECK (expires_at > made_at),
+    used_at INTEGER CHECK (used_at >= made_at)
+) STRICT, WITHOUT ROWID;
+
+-- Who has come in. Of what their browser sends only the digest is here, so that whoever reads the ledger, or a copy of
+-- it, is nobody.
+CREATE TABLE session (
+    digest TEXT PRIMARY KEY CHECK (length(digest) = 64),
+    namespace TEXT NOT NULL,
+    person TEXT NOT NULL CHECK (person <> ''),
+    roles TEXT NOT NULL CHECK (roles LIKE '["%'),
+    began_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL CHECK (seen_at >= began_at),
+    ended_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Whoever is shut out is shut out of each of their sessions.
+CREATE INDEX session_of_person ON session (namespace, person) WHERE ended_at IS NULL;

@@ -1,0 +1,86 @@
+"""One run's page: what is known of it and what is not, its evidence and audit, and the buttons that apply, as forms.
+
+A button does what the API's address and the command line do (`acting`), on the run as it was shown: one that has
+changed since refuses it, and the page says so. Which buttons there are is `page_offers`; the document is that of
+`fencepost show`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from fencepost.console.acting import act, answer_a_wait
+from fencepost.console.api_forms import Approve, Signal
+from fencepost.console.documents import Document
+from fencepost.console.page_frame import Page, address, moved, problem_of, shown
+from fencepost.console.page_offers import FORMS, form_of, offers
+from fencepost.console.page_visits import Posted, Visiting, Visitor
+from fencepost.console.paths import RunId
+from fencepost.console.problems import status_of
+from fencepost.console.reading import document_of
+from fencepost.console.versions import etag_of
+from fencepost.core.errors import FencepostError, NotThere
+from fencepost.core.records import Run
+from fencepost.runtime.permits import no_such_run
+
+router = APIRouter(route_class=Page, include_in_schema=False)
+
+VERSION = "version"
+"""The field that carries the ETag of what was shown."""
+
+
+@router.get("/runs/{run:path}")
+async def show_run(request: Request, visitor: Visiting, run: RunId, done: str = "") -> Response:
+    """The page; `done` is the verb that has just been done."""
+    return await _page(request, visitor, run, done=done if done in FORMS else "")
+
+
+@router.post("/runs/{run:path}/{verb}")
+async def do(request: Request, sent: Posted, run: RunId, verb: str) -> Response:
+    """Do a verb, and show the run as it is then; what is refused is said on the run's page, and changes nothing."""
+    name = verb.replace("-", " ")
+    if name not in FORMS:
+        raise NotThere(f"there is no verb {name!r} on runs", hint="the run's page has those that apply")
+    fields, caller = dict(sent.fields), sent.visitor.caller
+    version = fields.pop(VERSION, None)
+    try:
+        form = form_of(name, fields)
+        if isinstance(form, Signal | Approve):
+            await answer_a_wait(caller, run, form)
+        else:
+            await act(caller, name, run, form, if_match=version)
+    except FencepostError as error:
+        return await _page(request, sent.visitor, run, refused=error, verb=name)
+    return moved(address("runs", run, done=name))
+
+
+async def _page(
+    request: Request, visitor: Visitor, run_id: str, *, done: str = "", refused: FencepostError | None = None,
+    verb: str = "",
+) -> Response:  # fmt: skip
+    found, story, now = await asyncio.to_thread(_read, visitor, run_id)
+    return shown(
+        request, "run.html", status=200 if refused is None else status_of(refused), now=now,
+        story=story, run=story["run"], hold=_hold_of(story), version=etag_of(found), offers=offers(story, visitor),
+        done=done, verb=verb, error=None if refused is None else problem_of(refused),
+    )  # fmt: skip
+
+
+def _read(visitor: Visitor, run_id: str) -> tuple[Run, Document, int]:
+    store = visitor.caller.store
+    found: Any = store.find(visitor.caller.namespace, run_id)
+    if found is None:
+        raise no_such_run(run_id)
+    return found, document_of(store, found), store.now()
+
+
+def _hold_of(story: Document) -> dict[str, Any]:
+    """What the run is held for; of a hold that cannot be read, why."""
+    hold = story["run"]["hold"]
+    if hold is None or isinstance(hold, dict):
+        return hold or {}
+    return {"reason": hold}

@@ -1,0 +1,62 @@
+-- People at the console: their accounts, the links by which they come in once, and their sessions.
+
+-- name: keep_account
+-- Keep somebody's password, or another one in its place.
+INSERT INTO fencepost.account (namespace, person, roles, password, changed_at)
+VALUES (:namespace, :person, :roles, :password, :changed_at)
+ON CONFLICT (namespace, person) DO UPDATE
+SET roles = excluded.roles, password = excluded.password, changed_at = excluded.changed_at;
+
+-- name: account_of
+-- Somebody's account.
+SELECT namespace, person, roles, password, changed_at FROM fencepost.account WHERE namespace = :namespace AND person = :person;
+
+-- name: list_accounts
+-- Every account of a namespace, by name.
+SELECT namespace, person, roles, password, changed_at FROM fencepost.account WHERE namespace = :namespace ORDER BY person;
+
+-- name: remove_account
+-- Take somebody's password no more.
+DELETE FROM fencepost.account WHERE namespace = :namespace AND person = :person;
+
+-- name: add_invitation
+-- Keep a sign-in link's digest.
+INSERT INTO fencepost.invitation (digest, namespace, person, roles, made_by, made_at, expires_at)
+VALUES (:digest, :namespace, :person, :roles, :made_by, :made_at, :expires_at);
+
+-- name: invitation_with
+-- The sign-in link with this digest.
+SELECT digest, namespace, person, roles, made_by, made_at, expires_at, used_at FROM fencepost.invitation WHERE digest = :digest;
+
+-- name: anybody_invited
+-- Whether a link was ever made in a namespace.
+SELECT 1 FROM fencepost.invitation WHERE namespace = :namespace LIMIT 1;
+
+-- name: use_invitation
+-- Let a link be good no more, if it still was.
+UPDATE fencepost.invitation SET used_at = :now WHERE digest = :digest AND used_at IS NULL AND expires_at > :now;
+
+-- name: end_invitations_of
+-- Let the links of somebody be good no more.
+UPDATE fencepost.invitation SET used_at = :now WHERE namespace = :namespace AND person = :person AND used_at IS NULL;
+
+-- name: begin_session
+-- Let somebody in.
+INSERT INTO fencepost.session (digest, namespace, person, roles, began_at, seen_at)
+VALUES (:digest, :namespace, :person, :roles, :began_at, :seen_at);
+
+-- name: session_with
+-- The session with this digest.
+SELECT digest, namespace, person, roles, began_at, seen_at, ended_at FROM fencepost.session WHERE digest = :digest;
+
+-- name: note_session
+-- Note that somebody was seen.
+UPDATE fencepost.session SET seen_at = :now WHERE digest = :digest AND seen_at < :now AND ended_at IS NULL;
+
+-- name: end_session
+-- End one.
+UPDATE fencepost.session SET ended_at = :now WHERE digest = :digest AND ended_at IS NULL;
+
+-- name: end_sessions_of
+-- End every session of somebody.
+UPDATE fencepost.session SET ended_at = :now WHERE namespace = :namespace AND person = :person AND ended_at IS NULL;
