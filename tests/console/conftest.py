@@ -83,7 +83,7 @@ class Served:
         return [
             (row.actor, row.verb, row.outcome)
             for row in self.app.store.audits("default", None)
-            if row.run_id[:6] != "token:"
+            if not row.run_id.startswith(("token:", "account:"))
         ]
 
 

@@ -25,7 +25,9 @@ from fencepost.console.reading import document_of
 from fencepost.console.versions import etag_of
 from fencepost.core.errors import FencepostError, NotThere
 from fencepost.core.records import Run
+from fencepost.runtime.foreseen import Foreseen, foreseen
 from fencepost.runtime.permits import no_such_run
+from fencepost.runtime.report import DONE
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -62,20 +64,22 @@ async def _page(
     request: Request, visitor: Visitor, run_id: str, *, done: str = "", refused: FencepostError | None = None,
     verb: str = "",
 ) -> Response:  # fmt: skip
-    found, story, now = await asyncio.to_thread(_read, visitor, run_id)
+    found, story, plan, now = await asyncio.to_thread(_read, visitor, run_id)
     return shown(
-        request, "run.html", status=200 if refused is None else status_of(refused), now=now,
-        story=story, run=story["run"], hold=_hold_of(story), version=etag_of(found), offers=offers(story, visitor),
-        done=done, verb=verb, error=None if refused is None else problem_of(refused),
+        request, "run.html", status=200 if refused is None else status_of(refused), now=now, story=story,
+        run=story["run"], hold=_hold_of(story), version=etag_of(found), offers=offers(story, visitor), plan=plan,
+        is_made_good=_is_made_good(story), done=done, verb=verb, error=None if refused is None else problem_of(refused),
     )  # fmt: skip
 
 
-def _read(visitor: Visitor, run_id: str) -> tuple[Run, Document, int]:
+def _read(visitor: Visitor, run_id: str) -> tuple[Run, Document, list[Foreseen], int]:
     store = visitor.caller.store
     found: Any = store.find(visitor.caller.namespace, run_id)
     if found is None:
         raise no_such_run(run_id)
-    return found, document_of(store, found), store.now()
+    story = document_of(store, found)
+    plan = foreseen(visitor.caller, found) if "compensate" in story["verbs"] and visitor.may("compensate") else []
+    return found, story, plan, store.now()
 
 
 def _hold_of(story: Document) -> dict[str, Any]:
@@ -84,3 +88,9 @@ def _hold_of(story: Document) -> dict[str, Any]:
     if hold is None or isinstance(hold, dict):
         return hold or {}
     return {"reason": hold}
+
+
+def _is_made_good(story: Document) -> bool:
+    """Whether the last compensation left nothing to do."""
+    report = story["compensation"] or {}
+    return all(one["outcome"] in DONE for one in report.get("effects", ()))

@@ -16,7 +16,7 @@ from fencepost.core.containment import Containment
 from fencepost.core.overview import HeldFor, UnknownEffect
 from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.queue import Queue, QueueStanding
-from fencepost.core.records import Audit
+from fencepost.core.records import Audit, Run
 from fencepost.core.states import RunState
 from fencepost.store.queries import Row
 from fencepost.store.walk import Walk
@@ -32,6 +32,37 @@ class AuditFilter(NamedTuple):
     outcome: str | None = None
     before: int | None = None
     limit: int = 50
+
+
+class RunSearch(NamedTuple):
+    """Which runs a person looks for; None means any. Times are microseconds; pages go by `after`, newest first.
+
+    `step` is the name of an effect's step or of any other, `error` a part of the run's error or of what it is held
+    for, `key` the beginning of an effect's key. `retrying`: something of it was tried, and will be again. A key or a
+    reference is found by itself, and nothing else is compared then.
+    """
+
+    namespace: str
+    state: str | None = None
+    workflow: str | None = None
+    prefix: str | None = None
+    step: str | None = None
+    error: str | None = None
+    held_for: str | None = None
+    key: str | None = None
+    reference: str | None = None
+    since: int | None = None
+    until: int | None = None
+    retrying: bool = False
+    after: int | None = None
+    limit: int = 50
+
+
+class Searched(NamedTuple):
+    """The runs that fit, and after which number the search goes on; None: it is over."""
+
+    runs: list[Run]
+    following: int | None
 
 
 class Purging(NamedTuple):
@@ -122,6 +153,9 @@ class Governing(Protocol):
 
     def count_in_state(self, namespace: str, state: RunState, most: int) -> int:
         """How many runs are in a state, counted no further than that."""
+
+    def search_runs(self, wanted: RunSearch, most: int) -> Searched:
+        """Runs that fit, newest first, among the next `most` at most."""
 
     def write_nothing(self) -> None:
         """Wait for one's turn to write, write nothing, and commit: as long as that takes, every step waits."""

@@ -1,14 +1,21 @@
 """The store's part in what a person looks at first: what is unknown, what is held and why, and how many runs there are.
 
-Reads only, and each answer is bounded, so that it costs the same on a ledger of a million runs. Showing it is the
+Reads only, and each answer is short: counts end at a bound, and a search among so many runs. Showing it is the
 console's.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from fencepost.core.overview import HeldFor, UnknownEffect
 from fencepost.core.states import RunState
+from fencepost.store import rows
+from fencepost.store.governing import RunSearch, Searched
+from fencepost.store.queries import Row
 from fencepost.store.verbs import Verbs, whole
+
+_NO_ROW_HAS_THIS_NUMBER = 2**63 - 1
 
 
 class OverviewVerbs(Verbs):
@@ -29,3 +36,28 @@ class OverviewVerbs(Verbs):
         """See `Store.count_in_state`."""
         found = self._read("count_in_state", namespace=namespace, state=state.value, most=most)
         return int(found[0][0])
+
+    @whole
+    def search_runs(self, wanted: RunSearch, most: int) -> Searched:
+        """See `Store.search_runs`."""
+        for name in ("key", "reference"):
+            exact = getattr(wanted, name)
+            if exact is not None:
+                given = {name: exact, "namespace": wanted.namespace, "limit": wanted.limit}
+                return Searched([rows.run(row) for row in self._read(f"runs_with_{name}", **given)], None)
+        suffix = "" if wanted.state is None else "_in_state"
+        given = wanted._asdict() | {
+            "after": _NO_ROW_HAS_THIS_NUMBER if wanted.after is None else wanted.after,
+            "retrying": int(wanted.retrying),
+            "limit": wanted.limit + 1,
+            "most": most,
+        }
+        found = [rows.run(row) for row in self._read_named(f"search_runs{suffix}", given)]
+        if len(found) > wanted.limit:
+            return Searched(found[: wanted.limit], found[wanted.limit - 1].no)
+        [(lowest, number)] = self._read_named(f"searched_down_to{suffix}", given)
+        return Searched(found, lowest if number == most else None)
+
+    def _read_named(self, name: str, given: dict[str, Any]) -> list[Row]:
+        """What a statement finds; of what is given it takes what it asks for."""
+        return self._read(name, **{one: given[one] for one in set(self.queries[name].parameters)})

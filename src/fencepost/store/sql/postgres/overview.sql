@@ -19,3 +19,99 @@ SELECT reason, count(*), min(changed_at), (array_agg(id ORDER BY changed_at))[1]
 -- name: count_in_state
 -- How many runs are in a state, counted no further than that.
 SELECT count(*) FROM (SELECT 1 FROM fencepost.run WHERE namespace = :namespace AND state = :state LIMIT :most) AS counted;
+
+-- name: search_runs
+-- Runs that fit, newest first, among the next so many of them: a search that finds little ends all the same.
+SELECT run.no, namespace, id, workflow, workflow_version, input, run.fingerprint, run.state, run.generation, run.version,
+    created_at, run.changed_at, principal, lease, wake_at, parent, run.result, run.error, hold, cancel, run.delivered,
+    ended_at, takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
+FROM (
+    SELECT no AS seen FROM fencepost.run
+    WHERE namespace = :namespace AND no < :after AND state <> 'continued' ORDER BY no DESC LIMIT :most
+) AS looked_at JOIN fencepost.run ON run.no = seen
+WHERE (:workflow::text IS NULL OR workflow = :workflow)
+AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
+AND (:since::bigint IS NULL OR created_at >= :since) AND (:until::bigint IS NULL OR created_at < :until)
+AND (:held_for::text IS NULL OR hold::json ->> 'reason' = :held_for)
+AND (:error::text IS NULL OR strpos(coalesce(run.error, ''), :error) > 0 OR strpos(coalesce(hold, ''), :error) > 0)
+AND (:step::text IS NULL
+    OR EXISTS (SELECT 1 FROM fencepost.operation WHERE operation.run = run.no AND operation.step = :step)
+    OR EXISTS (SELECT 1 FROM fencepost.step WHERE step.run = run.no AND step.name = :step))
+AND (:retrying::bigint = 0 OR (
+    run.state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating') AND (
+        EXISTS (
+            SELECT 1 FROM fencepost.operation WHERE operation.run = run.no AND (
+                (operation.state = 'reserved' AND attempts >= 1) OR (operation.state = 'dispatched' AND attempts >= 2)
+                OR (operation.state = 'unknown' AND (lookups >= 1 OR attempts >= 2))
+            )
+        )
+        OR EXISTS (
+            SELECT 1 FROM fencepost.step WHERE step.run = run.no AND step.state = 'open' AND kind IN ('read', 'model')
+            AND due_at IS NOT NULL
+        )
+    )
+))
+ORDER BY run.no DESC LIMIT :limit;
+
+-- name: search_runs_in_state
+-- The same among the runs in one state.
+SELECT run.no, namespace, id, workflow, workflow_version, input, run.fingerprint, run.state, run.generation, run.version,
+    created_at, run.changed_at, principal, lease, wake_at, parent, run.result, run.error, hold, cancel, run.delivered,
+    ended_at, takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
+FROM (
+    SELECT no AS seen FROM fencepost.run
+    WHERE namespace = :namespace AND state = :state AND no < :after ORDER BY no DESC LIMIT :most
+) AS looked_at JOIN fencepost.run ON run.no = seen
+WHERE (:workflow::text IS NULL OR workflow = :workflow)
+AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
+AND (:since::bigint IS NULL OR created_at >= :since) AND (:until::bigint IS NULL OR created_at < :until)
+AND (:held_for::text IS NULL OR hold::json ->> 'reason' = :held_for)
+AND (:error::text IS NULL OR strpos(coalesce(run.error, ''), :error) > 0 OR strpos(coalesce(hold, ''), :error) > 0)
+AND (:step::text IS NULL
+    OR EXISTS (SELECT 1 FROM fencepost.operation WHERE operation.run = run.no AND operation.step = :step)
+    OR EXISTS (SELECT 1 FROM fencepost.step WHERE step.run = run.no AND step.name = :step))
+AND (:retrying::bigint = 0 OR (
+    run.state IN ('ready', 'running', 'waiting', 'cancelling', 'compensating') AND (
+        EXISTS (
+            SELECT 1 FROM fencepost.operation WHERE operation.run = run.no AND (
+                (operation.state = 'reserved' AND attempts >= 1) OR (operation.state = 'dispatched' AND attempts >= 2)
+                OR (operation.state = 'unknown' AND (lookups >= 1 OR attempts >= 2))
+            )
+        )
+        OR EXISTS (
+            SELECT 1 FROM fencepost.step WHERE step.run = run.no AND step.state = 'open' AND kind IN ('read', 'model')
+            AND due_at IS NOT NULL
+        )
+    )
+))
+ORDER BY run.no DESC LIMIT :limit;
+
+-- name: searched_down_to
+-- The last of the runs among which was searched, and how many they were.
+SELECT min(no), count(*) FROM (
+    SELECT no FROM fencepost.run
+    WHERE namespace = :namespace AND no < :after AND state <> 'continued' ORDER BY no DESC LIMIT :most
+) AS looked_at;
+
+-- name: searched_down_to_in_state
+-- The same among the runs in one state.
+SELECT min(no), count(*) FROM (
+    SELECT no FROM fencepost.run
+    WHERE namespace = :namespace AND state = :state AND no < :after ORDER BY no DESC LIMIT :most
+) AS looked_at;
+
+-- name: runs_with_key
+-- Runs with an effect whose key begins so.
+SELECT DISTINCT run.no, namespace, id, workflow, workflow_version, input, run.fingerprint, run.state, run.generation, run.version,
+    created_at, run.changed_at, principal, lease, wake_at, parent, run.result, run.error, hold, cancel, run.delivered,
+    ended_at, takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
+FROM fencepost.operation JOIN fencepost.run ON run.no = operation.run
+WHERE key >= :key AND key < :key || '~' AND namespace = :namespace ORDER BY run.no DESC LIMIT :limit;
+
+-- name: runs_with_reference
+-- Runs with an effect whose remote object has this id.
+SELECT DISTINCT run.no, namespace, id, workflow, workflow_version, input, run.fingerprint, run.state, run.generation, run.version,
+    created_at, run.changed_at, principal, lease, wake_at, parent, run.result, run.error, hold, cancel, run.delivered,
+    ended_at, takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
+FROM fencepost.operation JOIN fencepost.run ON run.no = operation.run
+WHERE reference = :reference AND namespace = :namespace ORDER BY run.no DESC LIMIT :limit;

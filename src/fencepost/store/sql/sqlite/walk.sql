@@ -89,10 +89,11 @@ GROUP BY key HAVING count(*) > 1 ORDER BY key;
 
 -- name: audits_of_nothing
 -- Audit rows that tell what was done to a run that is not there; what concerns the whole ledger names none, and a
--- verb on a schedule, a queue, a job on many runs, a token or what is contained names that.
+-- verb on a schedule, a queue, a job on many runs, a token, a person or what is contained names that.
 SELECT no, verb, run_id FROM audit
 WHERE outcome = 'done' AND run_id <> '' AND verb NOT LIKE '% schedule' AND verb NOT LIKE '% queue'
-AND verb NOT LIKE '% bulk' AND verb NOT LIKE '% token' AND verb NOT IN ('contain', 'release')
+AND verb NOT LIKE '% bulk' AND verb NOT LIKE '% token' AND verb NOT LIKE '% account'
+AND verb NOT IN ('contain', 'release', 'invite', 'sign in', 'sign out')
 AND NOT EXISTS (SELECT 1 FROM run WHERE run.namespace = audit.namespace AND run.id = audit.run_id)
 ORDER BY no LIMIT :limit;
 

@@ -344,6 +344,9 @@ CREATE UNIQUE INDEX approval_used ON operation (run, approval) WHERE approval IS
 -- What contradicts itself is looked for all the time, and nearly never there.
 CREATE INDEX operation_conflict ON operation (run) WHERE conflict = 1;
 
+-- A person who has the remote object's id looks for the run that made it; an effect without one is not in here.
+CREATE INDEX operation_reference ON operation (reference) WHERE reference IS NOT NULL;
+
 -- A later dispatch of an operation; unresolved from the moment it may be sent, so its owner's death needs no write.
 CREATE TABLE attempt (
     run INTEGER NOT NULL REFERENCES run (no),
