@@ -39,26 +39,26 @@ DONE_TO_SCHEDULE = documented(401, 403, 404, 409, 412, 428)
 async def list_schedules(caller: Looking) -> Any:
     """List schedules, those that no code declares any more included."""
     found = await asyncio.to_thread(caller.store.schedules, caller.namespace)
-    works = await asyncio.to_thread(_works, caller)
-    return {"schedules": [schedule_row(plan, works=works) for plan in found]}
+    lives = await asyncio.to_thread(works, caller)
+    return {"schedules": [schedule_row(plan, works=lives) for plan in found]}
 
 
 @router.post("/schedules/{name:path}/pause", response_model=DoneToSchedule, responses=DONE_TO_SCHEDULE)
 async def pause_schedule(caller: Called, name: Named, form: Because, if_match: IfMatch = None) -> Any:
     """Let a schedule start nothing until it is resumed. Runs that were started go on."""
-    return await _on_schedule(caller, "pause", schedules.pause, name, form=form, if_match=if_match)
+    return await on_schedule(caller, "pause", schedules.pause, name, form=form, if_match=if_match)
 
 
 @router.post("/schedules/{name:path}/resume", response_model=DoneToSchedule, responses=DONE_TO_SCHEDULE)
 async def resume_schedule(caller: Called, name: Named, form: Because, if_match: IfMatch = None) -> Any:
     """Let a paused schedule go on from now on. What passed in the pause is not caught up."""
-    return await _on_schedule(caller, "resume", schedules.resume, name, form=form, if_match=if_match)
+    return await on_schedule(caller, "resume", schedules.resume, name, form=form, if_match=if_match)
 
 
 @router.post("/schedules/{name:path}/fire", response_model=DoneToSchedule, responses=DONE_TO_SCHEDULE)
 async def fire_schedule(caller: Called, name: Named, form: Because, if_match: IfMatch = None) -> Any:
     """Start a run of a schedule now, also of a paused or orphaned one. Its timetable stays as it is."""
-    done = await _on_schedule(caller, "fire", schedules.fire, name, form=form, if_match=if_match)
+    done = await on_schedule(caller, "fire", schedules.fire, name, form=form, if_match=if_match)
     caller.wake()
     return done
 
@@ -66,7 +66,7 @@ async def fire_schedule(caller: Called, name: Named, form: Because, if_match: If
 @router.post("/schedules/{name:path}/remove", response_model=DoneToSchedule, responses=DONE_TO_SCHEDULE)
 async def remove_schedule(caller: Called, name: Named, form: Because, if_match: IfMatch = None) -> Any:
     """Remove a schedule that no live worker declares. Its runs stay."""
-    return await _on_schedule(caller, "remove", schedules.remove, name, form=form, if_match=if_match)
+    return await on_schedule(caller, "remove", schedules.remove, name, form=form, if_match=if_match)
 
 
 @router.get("/queues", response_model=Queues, responses=documented(401, 403))
@@ -79,13 +79,13 @@ async def list_queues(caller: Looking) -> Any:
 @router.post("/queues/{name:path}/pause", response_model=DoneToQueue, responses=documented(401, 403, 404))
 async def pause_queue(caller: Called, name: Named, form: Because) -> Any:
     """Let no run of a queue begin or go on until it is resumed."""
-    return await _on_queue(caller, "pause", queues.pause, name, form)
+    return await on_queue(caller, "pause", queues.pause, name, form)
 
 
 @router.post("/queues/{name:path}/resume", response_model=DoneToQueue, responses=documented(401, 403, 404))
 async def resume_queue(caller: Called, name: Named, form: Because) -> Any:
     """Let the runs of a paused queue go on."""
-    return await _on_queue(caller, "resume", queues.resume, name, form)
+    return await on_queue(caller, "resume", queues.resume, name, form)
 
 
 @router.get("/contained", response_model=Containments, responses=documented(401, 403))
@@ -108,18 +108,20 @@ async def release(caller: Called, form: Contain) -> Any:
     return {"released": None if found is None else containment_row(found)}
 
 
-async def _on_schedule(
+async def on_schedule(
     caller: Caller, said: str, verb: Callable[..., Plan | None], name: str, *, form: Because, if_match: str | None
 ) -> Document:
+    """Do a verb on a schedule as the caller saw it."""
     version = number_meant(if_match, {"schedule": name})
     plan = await asyncio.to_thread(verb, caller, name, by=caller.person, reason=form.reason, version=version)
-    works = await asyncio.to_thread(_works, caller)
-    return {"verb": said, "schedule": None if plan is None else schedule_row(plan, works=works)}
+    lives = await asyncio.to_thread(works, caller)
+    return {"verb": said, "schedule": None if plan is None else schedule_row(plan, works=lives)}
 
 
-async def _on_queue(
+async def on_queue(
     caller: Caller, said: str, verb: Callable[..., QueueStanding], name: str, form: Because
 ) -> Document:
+    """Do a verb on a queue."""
     found = await asyncio.to_thread(verb, caller, name, by=caller.person, reason=form.reason)
     caller.wake()
     return {"verb": said, "queue": (await asyncio.to_thread(_with_lengths, caller, [found]))[0]}
@@ -130,7 +132,7 @@ def _with_lengths(caller: Caller, found: list[QueueStanding]) -> list[Document]:
     return [queue_row(one, *lengths.get(one.name, (0, 0))) for one in found]
 
 
-def _works(caller: Caller) -> bool:
+def works(caller: Caller) -> bool:
     """Whether any worker lives."""
     now = caller.store.now()
     return any(lease.closed_at is None and lease.expires_at > now for lease in caller.store.leases())

@@ -89,6 +89,11 @@ def texts_of(request: Request) -> Texts:
 
 def shown(request: Request, template: str, *, status: int = 200, now: int, **context: Any) -> HTMLResponse:
     """A page. `now` is the ledger's clock, as of which it is."""
+    return HTMLResponse(filled(request, template, now=now, **context), status)
+
+
+def filled(request: Request, template: str, *, now: int, **context: Any) -> str:
+    """A template, or a part of a page, with what every one of them is given."""
     texts = texts_of(request)
     visitor = getattr(request.state, "visitor", None)
     said = {
@@ -99,7 +104,7 @@ def shown(request: Request, template: str, *, status: int = 200, now: int, **con
         "here": request.url.path,
         **context,
     }
-    return HTMLResponse(_environment().get_template(template).render(said), status)
+    return _environment().get_template(template).render(said)
 
 
 def moved(path: str) -> Response:

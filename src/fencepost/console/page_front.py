@@ -36,11 +36,12 @@ ON_THEIR_WAY = (RunState.RUNNING, RunState.WAITING, RunState.READY, RunState.CAN
 async def show_front(request: Request, visitor: Visiting) -> Response:
     """The page."""
     namespace = visitor.caller.namespace
-    found = await asyncio.to_thread(_read, visitor.caller.store, namespace)
+    found = await asyncio.to_thread(read_front, visitor.caller.store, namespace)
     return shown(request, "front.html", namespace=namespace, most=COUNTED_MAX, **found)
 
 
-def _read(store: Store, namespace: str) -> dict[str, Any]:
+def read_front(store: Store, namespace: str) -> dict[str, Any]:
+    """What the page shows, by name; `now` is the ledger's clock."""
     unknown = store.unknown_effects(namespace, SHOWN_MAX + 1)
     lengths = store.queue_lengths(namespace)
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -18,6 +18,8 @@ from fencepost.core.errors import Misuse
 
 if TYPE_CHECKING:
     from fencepost.console.page_visits import Visitor
+
+F = TypeVar("F", bound=api_forms.Form)
 
 FORMS: dict[str, type[api_forms.Form]] = {
     "settle": api_forms.Settle,
@@ -168,9 +170,14 @@ def form_of(verb: str, fields: dict[str, str]) -> api_forms.Form:
     Raises:
         Misuse: something in it is not of its form.
     """
+    return taken(FORMS[verb], fields)
+
+
+def taken(kind: type[F], fields: dict[str, str]) -> F:
+    """What a form sent, as a form of the API. Raises `Misuse` where it is not of that form."""
     told = {name: _read(name, text) for name, text in fields.items() if text != ""}
     try:
-        return FORMS[verb].model_validate(told)
+        return kind.model_validate(told)
     except ValidationError as error:
         flaws = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise Misuse(f"the form is not complete: {flaws}", hint="fill it in, and send it once more") from error

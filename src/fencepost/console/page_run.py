@@ -8,7 +8,7 @@ changed since refuses it, and the page says so. Which buttons there are is `page
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -24,7 +24,6 @@ from fencepost.console.problems import status_of
 from fencepost.console.reading import document_of
 from fencepost.console.versions import etag_of
 from fencepost.core.errors import FencepostError, NotThere
-from fencepost.core.records import Run
 from fencepost.runtime.foreseen import Foreseen, foreseen
 from fencepost.runtime.permits import no_such_run
 from fencepost.runtime.report import DONE
@@ -64,33 +63,41 @@ async def _page(
     request: Request, visitor: Visitor, run_id: str, *, done: str = "", refused: FencepostError | None = None,
     verb: str = "",
 ) -> Response:  # fmt: skip
-    found, story, plan, now = await asyncio.to_thread(_read, visitor, run_id)
-    return shown(
-        request, "run.html", status=200 if refused is None else status_of(refused), now=now, story=story,
-        run=story["run"], hold=_hold_of(story), version=etag_of(found), offers=offers(story, visitor), plan=plan,
-        is_made_good=_is_made_good(story), done=done, verb=verb, error=None if refused is None else problem_of(refused),
-    )  # fmt: skip
+    found = await asyncio.to_thread(read_run, visitor, run_id)
+    status = 200 if refused is None else status_of(refused)
+    error = None if refused is None else problem_of(refused)
+    more = {"offers": offers(found.story, visitor), "plan": found.plan, "done": done, "verb": verb, "error": error}
+    return shown(request, "run.html", status=status, now=found.now, seen=found.version, **found.shown, **more)
 
 
-def _read(visitor: Visitor, run_id: str) -> tuple[Run, Document, list[Foreseen], int]:
+class Read(NamedTuple):
+    """A run as its page shows it; `version` is the ETag of what was read."""
+
+    story: Document
+    version: str
+    plan: list[Foreseen]
+    now: int
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What a template is given of it."""
+        hold, report = self.story["run"]["hold"], self.story["compensation"] or {}
+        return {
+            "story": self.story,
+            "run": self.story["run"],
+            "version": self.version,
+            # Of a hold that cannot be read there is a text that says why.
+            "hold": hold if isinstance(hold, dict) else {} if hold is None else {"reason": hold},
+            "is_made_good": all(one["outcome"] in DONE for one in report.get("effects", ())),
+        }
+
+
+def read_run(visitor: Visitor, run_id: str) -> Read:
+    """Read a run. Raises `RunNotFound`."""
     store = visitor.caller.store
-    found: Any = store.find(visitor.caller.namespace, run_id)
+    found = store.find(visitor.caller.namespace, run_id)
     if found is None:
         raise no_such_run(run_id)
     story = document_of(store, found)
     plan = foreseen(visitor.caller, found) if "compensate" in story["verbs"] and visitor.may("compensate") else []
-    return found, story, plan, store.now()
-
-
-def _hold_of(story: Document) -> dict[str, Any]:
-    """What the run is held for; of a hold that cannot be read, why."""
-    hold = story["run"]["hold"]
-    if hold is None or isinstance(hold, dict):
-        return hold or {}
-    return {"reason": hold}
-
-
-def _is_made_good(story: Document) -> bool:
-    """Whether the last compensation left nothing to do."""
-    report = story["compensation"] or {}
-    return all(one["outcome"] in DONE for one in report.get("effects", ()))
+    return Read(story, etag_of(found), plan, store.now())

@@ -34,7 +34,7 @@ LOOKED_AT_MAX = 5_000
 """Among so many runs one page is searched."""
 
 
-def _given(text: Any) -> Any:
+def given(text: Any) -> Any:
     """A field that was left empty is not asked for."""
     return text.strip() or None if isinstance(text, str) else text
 
@@ -46,8 +46,8 @@ def _instant(text: str) -> str:
 
 
 _Words = Annotated[str, Field(max_length=NAME_CHARACTERS_MAX), AfterValidator(readable)]
-Text = Annotated[_Words | None, BeforeValidator(_given)]
-Time = Annotated[Annotated[str, AfterValidator(_instant)] | None, BeforeValidator(_given)]
+Text = Annotated[_Words | None, BeforeValidator(given)]
+Time = Annotated[Annotated[str, AfterValidator(_instant)] | None, BeforeValidator(given)]
 
 
 class Wanted(BaseModel):
@@ -57,7 +57,7 @@ class Wanted(BaseModel):
 
     prefix: Text = None
     workflow: Text = None
-    state: Annotated[RunState | None, BeforeValidator(_given)] = None
+    state: Annotated[RunState | None, BeforeValidator(given)] = None
     held_for: Text = None
     step: Text = None
     key: Text = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from fencepost.console import page_front, page_run, page_runs, page_sign_in
+from fencepost.console import page_flow, page_front, page_ledger, page_live, page_run, page_runs, page_sign_in
 from fencepost.console.page_frame import Page, asset
 from fencepost.core.errors import NotThere
 
@@ -30,5 +30,14 @@ async def show_file(request: Request, name: str) -> Response:
     return Response(content, media_type=kind, headers={"Cache-Control": FRESH})
 
 
-ROUTERS = (_FILES, page_sign_in.router, page_front.router, page_runs.router, page_run.router)
+ROUTERS = (
+    _FILES,
+    page_sign_in.router,
+    page_front.router,
+    page_flow.router,
+    page_ledger.router,
+    page_live.router,
+    page_runs.router,
+    page_run.router,
+)
 """In this order: a run's id may hold anything."""

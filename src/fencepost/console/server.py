@@ -99,6 +99,8 @@ def create_app(
     made.state.fencepost = app
     made.state.webhooks = dict(webhooks or {})
     made.state.tries = Tries()
+    made.state.streams = 0
+    made.state.is_ending = lambda: False
     problems.install(made)
     for router in _ROUTERS:
         made.include_router(router, prefix=API)
@@ -190,4 +192,7 @@ def server(console: FastAPI, place: Place) -> uvicorn.Server:
         ws="none",
         lifespan="on",
     )
-    return _Ending(config)
+    serving = _Ending(config)
+    # A page that is kept fresh would keep the server from ending.
+    console.state.is_ending = lambda: serving.should_exit
+    return serving

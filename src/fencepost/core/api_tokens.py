@@ -22,7 +22,7 @@ PREFIX = "fencepost_"
 SECRET_BYTES = 32
 
 
-class Standing(StrEnum):
+class TokenState(StrEnum):
     """Whether a token is taken."""
 
     LIVE = "live"
@@ -50,11 +50,11 @@ class ApiToken:
         """The roles that it was given."""
         return list(json.loads(self.roles))
 
-    def stands_at(self, now: int) -> Standing:
+    def stands_at(self, now: int) -> TokenState:
         """Whether it is taken at this instant."""
         if self.revoked_at is not None:
-            return Standing.REVOKED
-        return Standing.EXPIRED if self.expires_at is not None and self.expires_at <= now else Standing.LIVE
+            return TokenState.REVOKED
+        return TokenState.EXPIRED if self.expires_at is not None and self.expires_at <= now else TokenState.LIVE
 
 
 def digest_of(token: str) -> str:

@@ -81,12 +81,12 @@ def sign_in(app: Asked, account: Account) -> str:
     return opened
 
 
-def visitor(app: Asked, secret: str) -> Session | None:
-    """The session that this secret is of, if it is open now in this namespace; that it was used is noted."""
+def visitor(app: Asked, secret: str, *, is_used: bool = True) -> Session | None:
+    """The session that this secret is of, if it is open now in this namespace; that it is used is noted."""
     found, now = app.store.session(digest_of(secret)), app.store.now()
     if found is None or found.namespace != app.namespace or not found.is_open_at(now):
         return None
-    if found.is_to_be_noted_at(now):
+    if is_used and found.is_to_be_noted_at(now):
         app.store.note_session(found.digest, now)
     return found
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
-from fencepost.core.api_tokens import PREFIX, SECRET_BYTES, ApiToken, Standing, digest_of
+from fencepost.core.api_tokens import PREFIX, SECRET_BYTES, ApiToken, TokenState, digest_of
 from fencepost.core.duration import microseconds
 from fencepost.core.errors import Misuse, VerbRefused
 from fencepost.core.identity import canonical, check_name
@@ -82,7 +82,7 @@ def holder(app: Asked, text: str) -> ApiToken | None:
     found = app.store.api_token(digest_of(text))
     if found is None or found.namespace != app.namespace:
         return None
-    return found if found.stands_at(app.store.now()) is Standing.LIVE else None
+    return found if found.stands_at(app.store.now()) is TokenState.LIVE else None
 
 
 def _role(name: str) -> Role:
