@@ -70,7 +70,7 @@ def browsing(serve: Serve, url: str) -> tuple[Served, Browser]:
 
 def listed(page: Seen) -> list[str]:
     assert page.status == 200, page.text
-    places = [str(named.get("href", "")) for tag, named in page.tags if tag == "a"]
+    places = [str(named.get("href", "")) for tag, named in page.tags if tag == "a" and "#" not in str(named)]
     return [place.removeprefix("/runs/") for place in places if place.startswith("/runs/")]
 
 

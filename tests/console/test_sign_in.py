@@ -2,18 +2,21 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fencepost import App, Permissions
 from fencepost.console import page_frame
 from fencepost.console.passwords import TRIES_OF_A_NAME, TRIES_OF_ALL, WITHIN, Tries, hashed, is_theirs
+from fencepost.console.server import Place
 from fencepost.core.accounts import IDLE_MAX, INVITATION_LASTS, SEEN_EVERY, SESSION_LASTS, Account, Session
 from fencepost.core.errors import FencepostError, Misuse, VerbRefused
 from fencepost.runtime import accounts
 from tests.console.conftest import Serve, Served
 from tests.console.visit import Browser, signed_in
 from tests.runtime.stage import Clock, played
+from tests.services.encrypted import Authority
 
 PASSWORD = "correct horse battery"
 START = {"workflow": "ask", "id": "r", "input": {"name": "!"}}
@@ -298,3 +301,24 @@ def test_nobody_invites_who_may_not(serve: Serve) -> None:
         with pytest.raises(Misuse):
             accounts.invite(served.app, person, roles, by="ann", reason="r")
     assert not served.app.store.was_anybody_invited("default")
+
+
+def test_over_tls_the_cookie_is_bound_to_the_host_and_browsers_are_told_to_stay(serve: Serve, tmp_path: Path) -> None:
+    authority = Authority("one")
+    signed = authority.sign("localhost")
+    for name, text in (("cert.pem", signed.certificate), ("key.pem", signed.key)):
+        (tmp_path / name).write_bytes(text)
+    served = serve(place=Place(port=0, certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem"))
+    vic = Browser(served)
+    vic.client.follow_redirects = False
+    reply = vic.post("/sign-in", {"link": invited(served)}).reply
+    assert reply.status_code == 303
+    assert re.fullmatch(
+        r"__Host-fencepost_session=[\w-]{43}; HttpOnly; Max-Age=43200; Path=/; SameSite=strict; Secure",
+        reply.headers["set-cookie"],
+    )
+    assert reply.headers["Strict-Transport-Security"] == page_frame.STRICT_TRANSPORT
+    front = vic.get("/")
+    assert front.status == 200
+    assert vic.send(front.form("/sign-out")).status == 303
+    assert vic.post("/sign-in", {"link": invited(served)}, Origin=vic.origin.replace("https", "http")).status == 403
