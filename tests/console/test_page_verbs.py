@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from fencepost import Permissions
+from fencepost import Permissions, Run, workflow
 from fencepost.console.page_offers import FORMS
 from fencepost.core.permissions import VERBS
 from fencepost.runtime import applicable
 from fencepost.runtime.repertoire import ON_RUNS
+from tests.console import shop
 from tests.console.conftest import Serve, Served
 from tests.console.visit import Browser, Form, Seen, signed_in
 from tests.polling import until
@@ -119,9 +120,14 @@ HOSTILE = (
 )
 
 
+@workflow(name="breaks")
+async def breaks(run: Run, text: str) -> None:
+    raise LookupError(text)
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_in_every_field_is_shown_and_does_nothing(serve: Serve, text: str) -> None:
-    served = serve(worker=True)
+    served = serve(worker=True, workflows=[*shop.WORKFLOWS, breaks])
     ann = served.as_("ann")
     short = text[:200] if len(text) > 512 else text
     name = short if short.isprintable() else "plain"
@@ -136,7 +142,12 @@ def test_hostile_text_in_every_field_is_shown_and_does_nothing(serve: Serve, tex
     (place,) = (one for one in places if one.startswith("/runs/"))
     page = vic.get(place)
     assert page.status == 200
-    for seen in (listed, page, vic.get("/")):
+    served.call(served.app.start(breaks, text, id="broken"))
+    until(lambda: served.app.store.find("default", "broken").state == "failed", "its error")
+    broken = vic.get("/runs/broken")
+    assert "LookupError" in broken.text
+    searched = vic.get("/runs", error=text[:100]) if text.isprintable() else vic.get("/audit")
+    for seen in (listed, page, broken, searched, vic.get("/")):
         assert {tag for tag, _ in seen.tags} <= KNOWN_TAGS
         assert not [attribute for _, named in seen.tags for attribute in named if attribute.startswith("on")]
         assert not set(seen.html) & set("\u202e\x1b\u2028\u200b\ufeff")

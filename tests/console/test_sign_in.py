@@ -12,6 +12,7 @@ from fencepost.console.passwords import TRIES_OF_A_NAME, TRIES_OF_ALL, WITHIN, T
 from fencepost.console.server import Place
 from fencepost.core.accounts import IDLE_MAX, INVITATION_LASTS, SEEN_EVERY, SESSION_LASTS, Account, Session
 from fencepost.core.errors import FencepostError, Misuse, VerbRefused
+from fencepost.core.records import Audit
 from fencepost.runtime import accounts
 from tests.console.conftest import Serve, Served
 from tests.console.visit import Browser, signed_in
@@ -97,6 +98,18 @@ def test_a_password_chosen_with_a_link_lets_in_the_next_time(served: Served) -> 
     assert again.send(form, person="vic", password=PASSWORD).reply.url.path == "/"
 
 
+@played
+async def test_of_two_who_use_a_link_at_once_one_comes_in(url: str) -> None:
+    async with App(url, workflows=[]) as app:
+        _, kept = accounts.invite(app, "vic", ["viewer"], by="ann", reason="r")
+        now = app.store.now()
+        row = Audit(now, "vic", "sign in", "account:vic", "done", "r", "null", "null")
+        both = [Session(digest * 64, "default", "vic", '["viewer"]', now, now) for digest in "ab"]
+        assert [app.store.let_in(one, row, invitation=kept.digest) for one in both] == [True, False]
+        assert app.store.session(both[1].digest) is None
+        assert len(app.store.audits("default", None)) == 2
+
+
 # -- sessions ---------------------------------------------------------------------------------------------------------
 
 
@@ -145,6 +158,13 @@ def test_strangers_see_the_sign_in_page_and_nothing_else(served: Served) -> None
         refused = stranger.post("/runs/r/cancel", {"form": "", "version": "*", "reason": "r"})
         assert refused.reply.url.path == "/sign-in"
     assert served.app.store.find("default", "r").state == "ready"
+
+
+def test_whoever_has_no_role_any_more_sees_nothing_although_signed_in(serve: Serve) -> None:
+    served = serve(permissions=Permissions({"ann": "admin"}))
+    eve = signed_in(served, "eve", "admin", may=False)
+    for place in ("/", "/runs", "/live/front", "/audit", "/contracts", "/flow", "/proposals"):
+        assert eve.get(place).status == 403, place
 
 
 def test_the_token_of_a_program_is_no_session_and_a_session_no_token(served: Served) -> None:

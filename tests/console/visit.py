@@ -95,10 +95,10 @@ class Browser:
         return self.post(form.action, form.fields | filled)
 
 
-def signed_in(served: Served, person: str, *roles: str, language: str = "en") -> Browser:
-    """Somebody who has come in by a link."""
+def signed_in(served: Served, person: str, *roles: str, language: str = "en", may: bool = True) -> Browser:
+    """Somebody who has come in by a link; `may` says whether they may look."""
     link, _ = accounts.invite(served.app, person, roles or ("operator",), by="ann", reason="for a test")
     browser = Browser(served, language=language)
     page = browser.send(browser.get("/sign-in", link=link).form("/sign-in"))
-    assert page.status == 200, page.text
+    assert page.status == (200 if may else 403), page.text
     return browser
