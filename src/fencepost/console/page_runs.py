@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from fencepost.console.api_forms import NAME_CHARACTERS_MAX, NUMBER_MAX, readable
 from fencepost.console.documents import run_row
 from fencepost.console.page_frame import Page, address, shown
+from fencepost.console.page_many import WHOLE, field_of
 from fencepost.console.page_times import micros
 from fencepost.console.page_visits import Visiting
 from fencepost.core.records import Run
@@ -104,6 +105,7 @@ def _read(visitor: Visitor, wanted: Wanted) -> dict[str, Any]:
         "runs": [_row(run) for run in found.runs],
         "following": None if found.following is None else _page_after(wanted, found.following),
         "first": None if wanted.after is None else address("runs", **wanted.said),
+        "verbs": [verb for verb in WHOLE if visitor.may(verb)],
         "now": store.now(),
     }
 
@@ -112,6 +114,7 @@ def _row(run: Run) -> dict[str, Any]:
     hold = run_row(run)["hold"]
     return {
         "id": run.id,
+        "field": field_of(run.id, run.version),
         "workflow": f"{run.workflow} {run.workflow_version}",
         "state": run.state.value,
         "created_at": run.created_at,

@@ -8,7 +8,16 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from fencepost.console import page_flow, page_front, page_ledger, page_live, page_run, page_runs, page_sign_in
+from fencepost.console import (
+    page_flow,
+    page_front,
+    page_ledger,
+    page_live,
+    page_many,
+    page_run,
+    page_runs,
+    page_sign_in,
+)
 from fencepost.console.page_frame import Page, asset
 from fencepost.core.errors import NotThere
 
@@ -37,6 +46,7 @@ ROUTERS = (
     page_flow.router,
     page_ledger.router,
     page_live.router,
+    page_many.router,
     page_runs.router,
     page_run.router,
 )
