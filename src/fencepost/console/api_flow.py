@@ -118,9 +118,7 @@ async def on_schedule(
     return {"verb": said, "schedule": None if plan is None else schedule_row(plan, works=lives)}
 
 
-async def on_queue(
-    caller: Caller, said: str, verb: Callable[..., QueueStanding], name: str, form: Because
-) -> Document:
+async def on_queue(caller: Caller, said: str, verb: Callable[..., QueueStanding], name: str, form: Because) -> Document:
     """Do a verb on a queue."""
     found = await asyncio.to_thread(verb, caller, name, by=caller.person, reason=form.reason)
     caller.wake()
