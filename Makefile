@@ -27,6 +27,10 @@ demo: $(VENV)/.ready ## Kill workers while invoices go through (ARGS="--seed 7 -
 demo-approvals: $(VENV)/.ready ## Let 200 runs wait for approval while workers are killed (ARGS="--seed 7")
 	$(BIN)/fencepost demo --approvals $(ARGS)
 
+.PHONY: console
+console: $(VENV)/.ready ## Run the console with live traffic beside it, and print the link (ARGS="--port 0")
+	$(BIN)/python -m fencepost.demo.live $(ARGS)
+
 .PHONY: test
 test: $(VENV)/.ready ## Run the tests on embedded parts alone (ARGS="tests/core -k fold")
 	$(BIN)/python -m pytest $(ARGS)

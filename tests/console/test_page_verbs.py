@@ -76,7 +76,7 @@ def test_a_verb_is_done_once_by_its_form_on_what_was_shown_and_by_whoever_may(
 
 
 def test_every_verb_that_screens_offer_has_a_form() -> None:
-    assert set(FORMS) == set(applicable.VERBS) | {"deny"}
+    assert set(FORMS) == set(applicable.APPLIES) | {"deny"}
     assert set(FORMS) <= set(VERBS)
 
 

@@ -13,7 +13,7 @@ from fencepost.core.states import OperationState, RunState, SignalState
 from fencepost.demo import approvals
 from fencepost.demo.approval_plan import IS_PAID, REFUSALS, Case, Kind, draw
 from fencepost.demo.approval_tally import FULL, Found, complaints, lines
-from tests.demo.test_demo import mentioning
+from tests.demo.processes import mentioning
 
 COMMAND = [sys.executable, "-c", "import sys; from fencepost.cli.main import main; sys.exit(main())", "demo"]
 RUNS = 24

@@ -1,17 +1,16 @@
 """The demo as a user runs it: a real command with real kills, and nothing left behind, however it ends."""
 
-import os
 import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from fencepost.core.errors import Misuse
 from fencepost.demo import main
 from fencepost.demo.tally import Injected, Row
+from tests.demo.processes import mentioning
 from tests.polling import until
 
 COMMAND = [sys.executable, "-c", "import sys; from fencepost.cli.main import main; sys.exit(main())", "demo"]
@@ -24,22 +23,6 @@ def demo(folder, *, invoices):
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def mentioning(folder):
-    """The processes whose command or environment names the folder: world and workers, but not this test's own."""
-    found = []
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit() or int(process.name) == os.getpid():
-            continue
-        try:
-            told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
-            state = (process / "stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if str(folder).encode() in told and state != "Z":
-            found.append(int(process.name))
-    return found
 
 
 def until_struck(process, how):

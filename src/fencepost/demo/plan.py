@@ -88,10 +88,11 @@ def _papers(rng: random.Random, invoices: int, samples: Path) -> tuple[Paper, ..
     usual = sorted(path.name for path in samples.glob("*.txt") if path.name != MALFORMED)
     files = [MALFORMED, HANDWRITTEN, *(usual[index % len(usual)] for index in range(invoices))][:invoices]
     rng.shuffle(files)
-    return tuple(_paper(f"INV-{index:04}", samples / file) for index, file in enumerate(files, 1))
+    return tuple(paper_of(f"INV-{index:04}", samples / file) for index, file in enumerate(files, 1))
 
 
-def _paper(number: str, file: Path) -> Paper:
+def paper_of(number: str, file: Path) -> Paper:
+    """The paper that this file makes, under a number of its own."""
     text = file.read_text(encoding="utf-8")
     return Paper(number, file.name, text.replace(_SAMPLE_NUMBERS[file.name], number))
 

@@ -49,7 +49,7 @@ class Screen:
 
     def say(self, line: str) -> None:
         """Print one event with the seconds since the beginning."""
-        self._console.print(f"{time.monotonic() - self._began:6.1f}s  {line}", markup=False)
+        self._console.print(f"{time.monotonic() - self._began:6.1f}s  {line}", markup=False, soft_wrap=True)
 
     def show(self, side: str, ended: int, invoices: int) -> None:
         """Move a side's bar; where there is no terminal, print a line for each quarter."""
