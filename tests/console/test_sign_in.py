@@ -163,7 +163,7 @@ def test_strangers_see_the_sign_in_page_and_nothing_else(served: Served) -> None
 def test_whoever_has_no_role_any_more_sees_nothing_although_signed_in(serve: Serve) -> None:
     served = serve(permissions=Permissions({"ann": "admin"}))
     eve = signed_in(served, "eve", "admin", may=False)
-    for place in ("/", "/runs", "/live/front", "/audit", "/contracts", "/flow", "/proposals"):
+    for place in ("/", "/runs", "/live/front", "/audit", "/charts", "/contracts", "/flow", "/proposals"):
         assert eve.get(place).status == 403, place
 
 

@@ -56,7 +56,7 @@ class SignedOut(Misuse):
 
 def _safe(value: Any) -> Any:
     """What a template shows of a value; what is markup already is ours."""
-    return value if isinstance(value, Markup) else printable(value, limit=CHARACTERS_MAX)
+    return value if hasattr(value, "__html__") else printable(value, limit=CHARACTERS_MAX)
 
 
 @cache

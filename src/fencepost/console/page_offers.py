@@ -34,6 +34,7 @@ FORMS: dict[str, type[api_forms.Form]] = {
     "signal": api_forms.Signal,
     "cancel": api_forms.Because,
     "compensate": api_forms.Because,
+    "compensate step": api_forms.OfStep,
     "migrate": api_forms.Migrate,
     "terminate": api_forms.Because,
     "reopen": api_forms.Because,
@@ -131,6 +132,11 @@ def _forward(step: Document, _: Document) -> Iterator[Offer]:
         yield Offer("forward", step["position"], given=_which(step))
 
 
+def _compensate_step(step: Document, _: Document) -> Iterator[Offer]:
+    if step["kind"] == "effect" and step["goes_back_alone"]:
+        yield Offer("compensate step", step["position"], given=_which(step))
+
+
 def _signal(step: Document, _: Document) -> Iterator[Offer]:
     if step["kind"] == "wait" and step["state"] == "open" and step["allows"] is None:
         fields = (Field("value", JSON), Field("id", LINE), Field("reason", LINES))
@@ -155,6 +161,7 @@ _PER_STEP: dict[str, Callable[[Document, Document], Iterator[Offer]]] = {
     "settle conflict": _settle_conflict,
     "retry": _of_failed,
     "forward": _forward,
+    "compensate step": _compensate_step,
     "signal": _signal,
     "approve": _approve,
 }

@@ -16,12 +16,16 @@ from fastapi.responses import Response
 from fencepost.console.acting import act, answer_a_wait
 from fencepost.console.api_forms import Approve, Signal
 from fencepost.console.documents import Document
-from fencepost.console.page_frame import Page, address, moved, problem_of, shown
+from fencepost.console.page_frame import Page, address, moved, problem_of, shown, texts_of
 from fencepost.console.page_offers import FORMS, form_of, offers
+from fencepost.console.page_texts import Texts
 from fencepost.console.page_visits import Posted, Visiting, Visitor
 from fencepost.console.paths import RunId
+from fencepost.console.picture_words import in_language
 from fencepost.console.problems import status_of
-from fencepost.console.reading import document_of
+from fencepost.console.reading import Told, told_of
+from fencepost.console.svg import Svg
+from fencepost.console.timeline import timeline
 from fencepost.console.versions import etag_of
 from fencepost.core.errors import FencepostError, NotThere
 from fencepost.runtime.foreseen import Foreseen, foreseen
@@ -67,16 +71,29 @@ async def _page(
     status = 200 if refused is None else status_of(refused)
     error = None if refused is None else problem_of(refused)
     more = {"offers": offers(found.story, visitor), "plan": found.plan, "done": done, "verb": verb, "error": error}
+    eventful_first = "eventful" in request.query_params
+    more |= {"picture": found.picture(texts_of(request), eventful_first=eventful_first), "eventful": eventful_first}
     return shown(request, "run.html", status=status, now=found.now, seen=found.version, **found.shown, **more)
 
 
 class Read(NamedTuple):
     """A run as its page shows it; `version` is the ETag of what was read."""
 
-    story: Document
+    told: Told
     version: str
     plan: list[Foreseen]
     now: int
+
+    @property
+    def story(self) -> Document:
+        """Its document."""
+        return self.told.document
+
+    def picture(self, texts: Texts, *, eventful_first: bool) -> Svg:
+        """Its timeline; on demand what failed, is unknown or was refused stands above the rest."""
+        told = self.told
+        say = in_language(texts.language)
+        return timeline(told.history, told.audits, told.leases, now=self.now, eventful_first=eventful_first, say=say)
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -98,6 +115,7 @@ def read_run(visitor: Visitor, run_id: str) -> Read:
     found = store.find(visitor.caller.namespace, run_id)
     if found is None:
         raise no_such_run(run_id)
-    story = document_of(store, found)
-    plan = foreseen(visitor.caller, found) if "compensate" in story["verbs"] and visitor.may("compensate") else []
-    return Read(story, etag_of(found), plan, store.now())
+    told = told_of(store, found)
+    may_go_back = "compensate" in told.document["verbs"] and visitor.may("compensate")
+    plan = foreseen(visitor.caller, found) if may_go_back else []
+    return Read(told, etag_of(found), plan, store.now())

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from fencepost.console import (
+    page_charts,
     page_flow,
     page_front,
     page_ledger,
@@ -42,6 +43,7 @@ async def show_file(request: Request, name: str) -> Response:
 ROUTERS = (
     _FILES,
     page_sign_in.router,
+    page_charts.router,
     page_front.router,
     page_flow.router,
     page_ledger.router,

@@ -15,7 +15,7 @@ from fencepost.store.api import RunFilter
 
 if TYPE_CHECKING:
     from fencepost.core.queue import QueueStanding
-    from fencepost.core.records import Run
+    from fencepost.core.records import Audit, History, Lease, Run
     from fencepost.store.api import Store
 
 
@@ -42,20 +42,37 @@ def runs_page(store: Store, wanted: RunFilter) -> Page:
     return Page(found, [is_carried(run, leases, now) for run in found], following)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One turn of a run: its history with the leases and the audit around it, and the document that is told of it."""
+
+    history: History
+    leases: list[Lease]
+    audits: list[Audit]
+    document: Document
+
+
 def document_of(store: Store, run: Run, *, redact: bool = False) -> Document:
     """One turn of a run, step by step; with `redact` without requests, results, evidence and signals' values."""
+    return told_of(store, run, redact=redact).document
+
+
+def told_of(store: Store, run: Run, *, redact: bool = False) -> Told:
+    """The document, with what it was made from."""
     history = store.load(run.no)
+    leases, audits = store.leases(), store.audits(run.namespace, run.id)
     parent = None if history.run.parent is None else store.load(history.run.parent).run.id
-    return story(
+    document = story(
         history,
-        store.leases(),
-        store.audits(run.namespace, run.id),
+        leases,
+        audits,
         family=Family(parent, store.children(run.no), store.now()),
         ahead=store.ahead_of(history.run) if history.run.resource is not None else None,
         contained=store.contained(run.namespace) if history.run.behind is not None else [],
         queue=_queue_of(history.run, store),
         redact=redact,
     )
+    return Told(history, leases, audits, document)
 
 
 def _queue_of(run: Run, store: Store) -> QueueStanding | None:
