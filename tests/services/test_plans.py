@@ -59,6 +59,12 @@ HOT = {
     "list_runs_in_state": {
         "namespace": "default", "state": "waiting", "after": FAR, "workflow": None, "prefix": None, "limit": 50,
     },
+    "session_with": {"digest": NOBODY},
+    "account_of": {"namespace": "default", "person": "ann"},
+    "count_in_state": {"namespace": "default", "state": "waiting", "most": 50},
+    "runs_with_key": {"namespace": "default", "key": "no-such-key", "limit": 50},
+    "runs_with_reference": {"namespace": "default", "reference": "no-such-reference", "limit": 50},
+    "searched_down_to_in_state": {"namespace": "default", "state": "waiting", "after": FAR, "most": 50},
 }  # fmt: skip
 
 

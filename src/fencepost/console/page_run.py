@@ -8,13 +8,13 @@ changed since refuses it, and the page says so. Which buttons there are is `page
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from fencepost.console.acting import act, answer_a_wait
-from fencepost.console.api_forms import Approve, Signal
+from fencepost.console.api_forms import NUMBER_MAX, Approve, Signal
 from fencepost.console.documents import Document
 from fencepost.console.page_frame import Page, address, moved, problem_of, shown, texts_of
 from fencepost.console.page_offers import FORMS, form_of, offers
@@ -34,14 +34,24 @@ from fencepost.runtime.report import DONE
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
+STEPS_MAX = 200
+"""So many steps are shown at a time."""
+
 VERSION = "version"
 """The field that carries the ETag of what was shown."""
 
 
 @router.get("/runs/{run:path}")
-async def show_run(request: Request, visitor: Visiting, run: RunId, done: str = "") -> Response:
-    """The page; `done` is the verb that has just been done."""
-    return await _page(request, visitor, run, done=done if done in FORMS else "")
+async def show_run(
+    request: Request, visitor: Visiting, run: RunId, done: str = "",
+    steps: Annotated[int | None, Query(ge=0, le=NUMBER_MAX)] = None, eventful: Literal["first"] | None = None,
+) -> Response:  # fmt: skip
+    """The page; `done` is the verb that has just been done, `steps` from which step on a long run is shown.
+
+    With `eventful` what failed, is unknown or was refused stands above the rest in its picture.
+    """
+    said = done if done in FORMS else ""
+    return await _page(request, visitor, run, done=said, from_step=steps, eventful_first=eventful is not None)
 
 
 @router.post("/runs/{run:path}/{verb}")
@@ -65,15 +75,50 @@ async def do(request: Request, sent: Posted, run: RunId, verb: str) -> Response:
 
 async def _page(
     request: Request, visitor: Visitor, run_id: str, *, done: str = "", refused: FencepostError | None = None,
-    verb: str = "",
+    verb: str = "", from_step: int | None = None, eventful_first: bool = False,
 ) -> Response:  # fmt: skip
     found = await asyncio.to_thread(read_run, visitor, run_id)
     status = 200 if refused is None else status_of(refused)
     error = None if refused is None else problem_of(refused)
-    more = {"offers": offers(found.story, visitor), "plan": found.plan, "done": done, "verb": verb, "error": error}
-    eventful_first = "eventful" in request.query_params
-    more |= {"picture": found.picture(texts_of(request), eventful_first=eventful_first), "eventful": eventful_first}
+    more = {
+        "steps": steps_shown(found.story["steps"], from_step),
+        "picture": await asyncio.to_thread(found.picture, texts_of(request), eventful_first=eventful_first),
+        "eventful": eventful_first,
+        "offers": offers(found.story, visitor),
+        "plan": found.plan,
+        "done": done,
+        "verb": verb,
+        "error": error,
+    }
     return shown(request, "run.html", status=status, now=found.now, seen=found.version, **found.shown, **more)
+
+
+class Steps(NamedTuple):
+    """The steps that a page shows: first those of a long run that want a look, then some in their order.
+
+    `before` and `after` are from which step on the neighbouring pages begin; None: there is none.
+    """
+
+    wanting: list[Document]
+    some: list[Document]
+    number: int
+    first: int
+    before: int | None
+    after: int | None
+
+
+def steps_shown(steps: list[Document], first: int | None) -> Steps:
+    """All of them, or of a long run the newest, or those from `first` on."""
+    number = len(steps)
+    begin = max(0, number - STEPS_MAX) if first is None else min(first, number)
+    end = begin + STEPS_MAX
+    wanting = [] if number <= STEPS_MAX else [one for one in steps if _wants_a_look(one)][:STEPS_MAX]
+    before = max(0, begin - STEPS_MAX) if begin else None
+    return Steps(wanting, steps[begin:end], number, begin, before, end if end < number else None)
+
+
+def _wants_a_look(step: Document) -> bool:
+    return step["state"] in ("unknown", "failed") or bool(step.get("conflict"))
 
 
 class Read(NamedTuple):

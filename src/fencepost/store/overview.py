@@ -16,6 +16,9 @@ from fencepost.store.queries import Row
 from fencepost.store.verbs import Verbs, whole
 
 _NO_ROW_HAS_THIS_NUMBER = 2**63 - 1
+_EXACTLY = {"key": "runs_with_key", "reference": "runs_with_reference"}
+_ANY = ("search_runs", "searched_down_to")
+_IN_STATE = ("search_runs_in_state", "searched_down_to_in_state")
 
 
 class OverviewVerbs(Verbs):
@@ -40,22 +43,22 @@ class OverviewVerbs(Verbs):
     @whole
     def search_runs(self, wanted: RunSearch, most: int) -> Searched:
         """See `Store.search_runs`."""
-        for name in ("key", "reference"):
-            exact = getattr(wanted, name)
+        for field, name in _EXACTLY.items():
+            exact = getattr(wanted, field)
             if exact is not None:
-                given = {name: exact, "namespace": wanted.namespace, "limit": wanted.limit}
-                return Searched([rows.run(row) for row in self._read(f"runs_with_{name}", **given)], None)
-        suffix = "" if wanted.state is None else "_in_state"
+                given = {field: exact, "namespace": wanted.namespace, "limit": wanted.limit}
+                return Searched([rows.run(row) for row in self._read(name, **given)], None)
+        search, down_to = _ANY if wanted.state is None else _IN_STATE
         given = wanted._asdict() | {
             "after": _NO_ROW_HAS_THIS_NUMBER if wanted.after is None else wanted.after,
             "retrying": int(wanted.retrying),
             "limit": wanted.limit + 1,
             "most": most,
         }
-        found = [rows.run(row) for row in self._read_named(f"search_runs{suffix}", given)]
+        found = [rows.run(row) for row in self._read_named(search, given)]
         if len(found) > wanted.limit:
             return Searched(found[: wanted.limit], found[wanted.limit - 1].no)
-        [(lowest, number)] = self._read_named(f"searched_down_to{suffix}", given)
+        [(lowest, number)] = self._read_named(down_to, given)
         return Searched(found, lowest if number == most else None)
 
     def _read_named(self, name: str, given: dict[str, Any]) -> list[Row]:
