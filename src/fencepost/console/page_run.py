@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from fencepost.console.acting import act, answer_a_wait
 from fencepost.console.api_forms import NUMBER_MAX, Approve, Signal
@@ -41,17 +42,23 @@ VERSION = "version"
 """The field that carries the ETag of what was shown."""
 
 
-@router.get("/runs/{run:path}")
-async def show_run(
-    request: Request, visitor: Visiting, run: RunId, done: str = "",
-    steps: Annotated[int | None, Query(ge=0, le=NUMBER_MAX)] = None, eventful: Literal["first"] | None = None,
-) -> Response:  # fmt: skip
-    """The page; `done` is the verb that has just been done, `steps` from which step on a long run is shown.
+class How(BaseModel):
+    """How a run is shown: after which verb, from which step on, and with what failed first in its picture."""
 
-    With `eventful` what failed, is unknown or was refused stands above the rest in its picture.
-    """
-    said = done if done in FORMS else ""
-    return await _page(request, visitor, run, done=said, from_step=steps, eventful_first=eventful is not None)
+    model_config = ConfigDict(extra="forbid")
+
+    done: str = ""
+    steps: Annotated[int, Field(ge=0, le=NUMBER_MAX)] | None = None
+    eventful: Literal["first"] | None = None
+
+
+_PLAIN = How()
+
+
+@router.get("/runs/{run:path}")
+async def show_run(request: Request, visitor: Visiting, run: RunId, how: Annotated[How, Query()]) -> Response:
+    """The page."""
+    return await _page(request, visitor, run, how)
 
 
 @router.post("/runs/{run:path}/{verb}")
@@ -74,19 +81,19 @@ async def do(request: Request, sent: Posted, run: RunId, verb: str) -> Response:
 
 
 async def _page(
-    request: Request, visitor: Visitor, run_id: str, *, done: str = "", refused: FencepostError | None = None,
-    verb: str = "", from_step: int | None = None, eventful_first: bool = False,
+    request: Request, visitor: Visitor, run_id: str, how: How = _PLAIN, *, refused: FencepostError | None = None,
+    verb: str = "",
 ) -> Response:  # fmt: skip
     found = await asyncio.to_thread(read_run, visitor, run_id)
     status = 200 if refused is None else status_of(refused)
     error = None if refused is None else problem_of(refused)
     more = {
-        "steps": steps_shown(found.story["steps"], from_step),
-        "picture": await asyncio.to_thread(found.picture, texts_of(request), eventful_first=eventful_first),
-        "eventful": eventful_first,
+        "steps": steps_shown(found.story["steps"], how.steps),
+        "picture": await asyncio.to_thread(found.picture, texts_of(request), eventful_first=how.eventful is not None),
+        "eventful": how.eventful is not None,
         "offers": offers(found.story, visitor),
         "plan": found.plan,
-        "done": done,
+        "done": how.done if how.done in FORMS else "",
         "verb": verb,
         "error": error,
     }
