@@ -52,8 +52,11 @@ WAYS = {
 }
 MORE = {
     ("bulk", *verb): ("bulk", *verb, "--state", "held")
-    for verb in (("reconcile",), ("retry", "book"), ("cancel",), ("compensate",), ("terminate",), ("reopen",))
-}
+    for verb in (
+        ("reconcile",), ("retry", "book"), ("cancel",), ("compensate",), ("compensate", "book"), ("terminate",),
+        ("reopen",),
+    )
+}  # fmt: skip
 MORE["compensate", "book"] = ("compensate", "run-1", "book")
 BEYOND_AN_OPERATOR = ("approve", "migrate", "restored", "schedule remove", "purge")
 

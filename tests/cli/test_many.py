@@ -84,6 +84,17 @@ def test_a_refusal_is_told_and_audited_and_does_not_stop_the_others(fencepost, m
     assert [row[1:] for row in rows(fencepost, many)] == [("retry", "refused")] * 3 + [("compensate", "done")] * 2
 
 
+def test_one_step_of_each_is_meant_where_one_is_named(fencepost, many):
+    asked = ("bulk", "compensate", "book", "--state", "held", "--db", many, *WHY, "--json")
+    told = fencepost(*asked, "--dry-run")
+    assert told.code == 1
+    assert {one["refused"] for one in told.json} == {
+        "book is unknown, and only what is known to have happened is compensated"
+    }
+    assert fencepost(*asked).code == 1
+    assert {row[1:] for row in rows(fencepost, many)} == {("compensate step", "refused")}
+
+
 def test_runs_are_selected_by_workflow_and_by_the_beginning_of_their_ids(fencepost, many):
     cancel = ("bulk", "cancel", "--state", "waiting", "--dry-run", "--db", many, *WHY, "--json")
     assert [one["run"] for one in fencepost(*cancel, "--workflow", "approve").json["runs"]] == ["waits"]

@@ -13,6 +13,7 @@ from fencepost.effects.declare import effect
 from fencepost.effects.promises import KeyHeader
 from fencepost.runtime.app import App
 from fencepost.runtime.applicable import verbs_for
+from fencepost.runtime.bulk import Selection
 from fencepost.runtime.run import Run
 from fencepost.runtime.workflow import workflow
 from tests.runtime.stage import QUICK, asked, keyed, once, operation, played, reaches, staying, target, undo, working
@@ -227,6 +228,20 @@ async def test_two_persons_are_asked_for_by_the_one_effect_that_is_meant(db):
     async with working(db, mixed, permissions=all_of_it) as app:
         with pytest.raises(SecondPersonNeeded, match="every compensate"):
             await app.compensate_step("r", "pays", **ANN)
+
+
+@played
+async def test_one_step_of_many_runs_is_compensated_as_a_job(db):
+    async with working(db, three) as app:
+        for name in ("r", "s"):
+            await app.start(three, id=name)
+            await reaches(app, name, RunState.SUCCEEDED)
+        done = await app.bulk("compensate step", Selection(state="succeeded"), step="keyed", item="b", **ANN)
+        assert [(one.run, one.refused) for one in done] == [("s", None), ("r", None)]
+        for name in ("r", "s"):
+            await reaches(app, name, RunState.PARTLY_COMPENSATED)
+        assert (await app.check()).found == []
+    assert undone() == ["b", "b"]
 
 
 @workflow()

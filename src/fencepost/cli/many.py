@@ -27,7 +27,9 @@ Verb = Annotated[
     str,
     typer.Argument(metavar="VERB", help="resume, reconcile, retry, cancel, compensate, terminate, reopen or migrate."),
 ]
-StepOfMany = Annotated[str | None, typer.Argument(metavar="[STEP]", help="The step, for retry and reconcile.")]
+StepOfMany = Annotated[
+    str | None, typer.Argument(metavar="[STEP]", help="The step, for retry, and for reconcile or compensate of one.")
+]
 HeldBy = Annotated[
     str | None, typer.Option("--held-by", metavar="REASON", help="Only runs that are held for this reason.")
 ]
@@ -64,6 +66,7 @@ def bulk(
     wanted = Selection(_state(state), held_by, workflow, prefix, limit, _shown(shown))
     pause = pause_of(pace)
     who = somebody(by)
+    verb = "compensate step" if verb == "compensate" and step is not None else verb
     arguments = {"by": who, "reason": reason, **_named(verb, step, item), **_pinned(verb, to)}
     with opened(app_for(app, db, namespace, with_code=app is not None)) as ledger:
         if dry_run:
@@ -158,9 +161,11 @@ def _known(verb: str) -> str:
 
 
 def _named(verb: str, step: str | None, item: str | None) -> dict[str, str | None]:
-    if (step is None) is (verb == "retry"):
-        raise Usage(f"{verb} takes {'a' if verb == 'retry' else 'no'} step", hint="fencepost bulk retry STEP ...")
-    return {"step": step, "item": item} if verb in ("retry", "reconcile") else {}
+    needs_one = verb in ("retry", "compensate step")
+    takes_one = needs_one or verb == "reconcile"
+    if (needs_one and step is None) or (step is not None and not takes_one):
+        raise Usage(f"{verb} takes {'a' if needs_one else 'no'} step", hint="fencepost bulk retry STEP ...")
+    return {"step": step, "item": item} if takes_one else {}
 
 
 def _pinned(verb: str, to: int | None) -> dict[str, int]:

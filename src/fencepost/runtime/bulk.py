@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 
 IN_BULK: Mapping[str, Callable[..., Run]] = {
     verb: ON_RUNS[verb]
-    for verb in ("resume", "reconcile", "retry", "cancel", "compensate", "terminate", "reopen", "migrate")
+    for verb in (
+        "resume",
+        "reconcile",
+        "retry",
+        "cancel",
+        "compensate",
+        "compensate step",
+        "terminate",
+        "reopen",
+        "migrate",
+    )
 }
 """The verbs that may be done to many.
 
