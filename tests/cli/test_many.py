@@ -88,7 +88,7 @@ def test_one_step_of_each_is_meant_where_one_is_named(fencepost, many):
     asked = ("bulk", "compensate", "book", "--state", "held", "--db", many, *WHY, "--json")
     told = fencepost(*asked, "--dry-run")
     assert told.code == 1
-    assert {one["refused"] for one in told.json} == {
+    assert {one["refused"] for one in told.json["runs"]} == {
         "book is unknown, and only what is known to have happened is compensated"
     }
     assert fencepost(*asked).code == 1

@@ -67,7 +67,7 @@ def bulk(
     pause = pause_of(pace)
     who = somebody(by)
     verb = "compensate step" if verb == "compensate" and step is not None else verb
-    arguments = {"by": who, "reason": reason, **_named(verb, step, item), **_pinned(verb, to)}
+    arguments = {"by": who, "reason": reason, **_own(verb, step, item, to)}
     with opened(app_for(app, db, namespace, with_code=app is not None)) as ledger:
         if dry_run:
             runs = select(ledger.store, ledger.namespace, _checked(wanted))
@@ -160,18 +160,14 @@ def _known(verb: str) -> str:
     return verb
 
 
-def _named(verb: str, step: str | None, item: str | None) -> dict[str, str | None]:
-    needs_one = verb in ("retry", "compensate step")
-    takes_one = needs_one or verb == "reconcile"
-    if (needs_one and step is None) or (step is not None and not takes_one):
-        raise Usage(f"{verb} takes {'a' if needs_one else 'no'} step", hint="fencepost bulk retry STEP ...")
-    return {"step": step, "item": item} if takes_one else {}
+def _own(verb: str, step: str | None, item: str | None, to: int | None) -> dict[str, str | int | None]:
+    from fencepost.core.errors import Misuse
+    from fencepost.runtime.bulk import own_arguments
 
-
-def _pinned(verb: str, to: int | None) -> dict[str, int]:
-    if (to is None) is (verb == "migrate"):
-        raise Usage(f"{verb} takes {'a' if verb == 'migrate' else 'no'} version", hint="fencepost bulk migrate --to 2")
-    return {} if to is None else {"to": to}
+    try:
+        return own_arguments(verb, step=step, item=item, to=to)
+    except Misuse as error:
+        raise Usage(error.message, hint=error.hint) from error
 
 
 def _show(done: list[Each], *, dry_run: bool) -> None:

@@ -20,9 +20,8 @@ from fencepost.console.callers import Called, Looking
 from fencepost.console.documents import Document, bulk_row, bulk_run_row
 from fencepost.console.paths import JobNumber
 from fencepost.console.problems import documented
-from fencepost.core.errors import Misuse
 from fencepost.runtime import bulking
-from fencepost.runtime.bulk import Each, Selection
+from fencepost.runtime.bulk import Each, Selection, own_arguments
 
 router = APIRouter(tags=["verbs on many runs"])
 
@@ -43,14 +42,7 @@ async def bulk(caller: Called, form: Bulk) -> Any:
     It is a job of its own, which anybody may pause meanwhile.
     """
     wanted = Selection(form.state, form.held_by, form.workflow, form.prefix, form.limit, form.shown)
-    if (form.step is None) is (form.verb == "retry") or (form.step and form.verb not in ("retry", "reconcile")):
-        raise Misuse(f"{form.verb} takes {'a' if form.verb == 'retry' else 'no'} step", hint="`retry` needs one")
-    if (form.to is None) is (form.verb == "migrate"):
-        raise Misuse(
-            f"{form.verb} takes {'a' if form.verb == 'migrate' else 'no'} version", hint="`migrate` needs `to`"
-        )
-    own: dict[str, Any] = {"step": form.step, "item": form.item} if form.verb in ("retry", "reconcile") else {}
-    own |= {} if form.to is None else {"to": form.to}
+    own = own_arguments(form.verb, step=form.step, item=form.item, to=form.to)
     done = await caller.bulk(form.verb, wanted, dry_run=form.dry_run, by=caller.person, reason=form.reason, **own)
     return _done(form.verb, done, dry_run=form.dry_run)
 

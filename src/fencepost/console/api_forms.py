@@ -189,7 +189,9 @@ class Approve(Form):
     id: Name | None = Field(default=None, description="The answer's own id; the same answer counts once in any case.")
 
 
-BulkVerb = Literal["resume", "reconcile", "retry", "cancel", "compensate", "terminate", "reopen", "migrate"]
+BulkVerb = Literal[
+    "resume", "reconcile", "retry", "cancel", "compensate", "compensate step", "terminate", "reopen", "migrate"
+]
 """As `runtime.bulk.IN_BULK`; a test compares them."""
 
 
@@ -204,7 +206,9 @@ class Bulk(Because):
     )
     workflow: Name | None = Field(default=None, description="Only runs of this workflow.")
     prefix: Name | None = Field(default=None, description="Only runs whose id begins so.")
-    step: Name | None = Field(default=None, description="Of `retry`, and where wanted of `reconcile`.")
+    step: Name | None = Field(
+        default=None, description="Of `retry` and `compensate step`, and where wanted of `reconcile`."
+    )
     item: Name | None = Field(default=None, description="The item, if the effect has several.")
     to: Annotated[int, Field(ge=1, le=NUMBER_MAX)] | None = Field(
         default=None, description="The version, of `migrate`."

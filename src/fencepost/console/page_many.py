@@ -30,7 +30,7 @@ JOBS = 50
 RUN = "run."
 """How the fields begin that name a run: each is its id and the row version that was shown, as a JSON list."""
 
-WHOLE = tuple(verb for verb in get_args(BulkVerb) if verb not in ("retry", "migrate"))
+WHOLE = tuple(verb for verb in get_args(BulkVerb) if verb not in ("retry", "compensate step", "migrate"))
 """The verbs that need nothing but why; the others are the command line's."""
 
 

@@ -44,6 +44,9 @@ Left out is what a person says of one run that they have looked at, since nobody
 (`settle`, `settle conflict`), and that a thing is to be done another way, or decided anew (`forward`, `redecide`).
 """
 
+_NEED_A_STEP = ("retry", "compensate step")
+_TAKE_A_STEP = (*_NEED_A_STEP, "reconcile")
+
 _PAGE = 200
 
 
@@ -125,6 +128,24 @@ def require_known(verb: str) -> Callable[..., Run]:
     if done is None:
         raise Misuse(f"{verb!r} is not done to many runs", hint=f"one of: {', '.join(IN_BULK)}")
     return done
+
+
+def own_arguments(verb: str, *, step: str | None, item: str | None, to: int | None) -> dict[str, str | int | None]:
+    """Of these what the verb takes beside who does it, and why.
+
+    Raises:
+        Misuse: it needs a step or a version that is not given, or takes none that is.
+    """
+    if (verb in _NEED_A_STEP and step is None) or (step is not None and verb not in _TAKE_A_STEP):
+        raise Misuse(
+            f"{verb} takes {'a' if verb in _NEED_A_STEP else 'no'} step",
+            hint=f"{' and '.join(_NEED_A_STEP)} are about one step of each run, and reconcile may be",
+        )
+    if (to is None) is (verb == "migrate"):
+        raise Misuse(f"{verb} takes {'a' if verb == 'migrate' else 'no'} version", hint="migrate needs one")
+    if to is not None:
+        return {"to": to}
+    return {"step": step, "item": item} if verb in _TAKE_A_STEP else {}
 
 
 def rehearse(app: Desk, runs: list[Run], verb: str, **arguments: Any) -> Iterator[Each]:
