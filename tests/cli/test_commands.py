@@ -52,6 +52,7 @@ def test_the_commands_are_those_that_the_docs_name():
             "copy",
             "console",
             "token",
+            "account",
             "demo",
         ]
     )

@@ -75,6 +75,10 @@ async def test_who_is_shut_out_is_out_of_every_session_and_has_neither_link_nor_
         assert app.store.account("default", "vic") is None
         with pytest.raises(VerbRefused, match="neither an account nor a session"):
             accounts.close(app, "vic", by="ann", reason="once more")
+        again = accounts.come_in(app, accounts.invite(app, "vic", ["viewer"], by="ann", reason="r")[0])
+        accounts.sign_out(app, accounts.visitor(app, again))
+        assert [row.verb for row in app.store.audits("default", "account:vic")][-1] == "sign out"
+        assert (await app.check()).found == []
 
 
 def test_looking_at_a_link_uses_nothing_up(served: Served) -> None:

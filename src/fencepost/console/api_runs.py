@@ -22,7 +22,7 @@ from fencepost.console.paths import RunId
 from fencepost.console.problems import ETAG, documented
 from fencepost.console.reading import document_of, runs_page
 from fencepost.console.versions import etag_of
-from fencepost.core.errors import Misuse, NotThere
+from fencepost.core.errors import Misuse, NotPermitted, NotThere
 from fencepost.core.records import Run
 from fencepost.core.standin import missing
 from fencepost.core.states import RunState
@@ -59,7 +59,11 @@ class Told(BaseModel):
     turn: Annotated[int, Field(ge=0, le=NUMBER_MAX)] | None = Field(
         default=None, description="An earlier turn of one that continued."
     )
-    redact: bool = Field(default=False, description="Without requests, results, evidence and signals' values.")
+    redact: bool = Field(
+        default=False,
+        description="Without requests, results, evidence and signals' values; so it is for whoever may only look, "
+        "where the ledger is encrypted.",
+    )
 
 
 class Within(BaseModel):
@@ -110,7 +114,8 @@ async def show_run(caller: Looking, run: RunId, told: Annotated[Told, Query()], 
             )
         found = of_turn
     response.headers["ETag"] = etag_of(found)
-    return await asyncio.to_thread(document_of, caller.store, found, redact=told.redact)
+    redact = told.redact or not await asyncio.to_thread(caller.reads_payloads)
+    return await asyncio.to_thread(document_of, caller.store, found, redact=redact)
 
 
 @router.get("/outcomes/{run:path}", response_model=Outcome, responses=ETAG | documented(401, 403, 404))
@@ -121,6 +126,11 @@ async def wait_for_run(caller: Looking, run: RunId, how: Annotated[Within, Query
     gone = None if found.result is None else missing(found.result)
     if gone is not None:
         raise NotThere(f"the run's result is not here: {gone}", ids={"run": run})
+    if found.result is not None and not await asyncio.to_thread(caller.reads_payloads):
+        raise NotPermitted(
+            f"{caller.person!r} may only look, and the run's result is kept encrypted",
+            hint="whoever has another role may read it", ids={"run": run},
+        )  # fmt: skip
     response.headers["ETag"] = etag_of(found)
     return outcome(found)
 

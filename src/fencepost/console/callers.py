@@ -16,7 +16,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from fencepost.core.api_tokens import narrowed
 from fencepost.core.errors import Misuse, NotPermitted
-from fencepost.core.permissions import Permissions
+from fencepost.core.permissions import Permissions, Role
 from fencepost.core.records import Signal
 from fencepost.runtime import signalling
 from fencepost.runtime.api_tokens import holder
@@ -64,6 +64,10 @@ class Caller(Operators):
     def policy(self) -> Permissions:
         """Who may do what: as the namespace has it, and of the caller only what the scopes have too."""
         return narrowed(self.app.policy(), self.person, self._scopes)
+
+    def reads_payloads(self) -> bool:
+        """Whether what the ledger keeps encrypted is decoded for them; not for whoever may only look. Blocking."""
+        return self.app.codec is None or bool(self.policy().of(self.person) - {Role.VIEWER})
 
     def wake(self) -> None:
         """Let the workers of this process look what is due."""

@@ -37,7 +37,8 @@ async def show_proposals(request: Request, visitor: Visiting) -> Response:
     found = await visitor.caller.proposals(limit=ROWS)
     now = await asyncio.to_thread(visitor.caller.store.now)
     rows = [(proposal_row(one, now), _offers(visitor, one.verb, one.proposed_by)) for one in found]
-    return shown(request, "proposals.html", now=now, rows=rows)
+    reads = await asyncio.to_thread(visitor.caller.reads_payloads)
+    return shown(request, "proposals.html", now=now, rows=rows, reads=reads)
 
 
 def _offers(visitor: Visiting, verb: str, proposed_by: str) -> list[Offer]:

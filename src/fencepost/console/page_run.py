@@ -167,7 +167,7 @@ def read_run(visitor: Visitor, run_id: str) -> Read:
     found = store.find(visitor.caller.namespace, run_id)
     if found is None:
         raise no_such_run(run_id)
-    told = told_of(store, found)
+    told = told_of(store, found, redact=not visitor.caller.reads_payloads())
     may_go_back = "compensate" in told.document["verbs"] and visitor.may("compensate")
     plan = foreseen(visitor.caller, found) if may_go_back else []
     return Read(told, etag_of(found), plan, store.now())
