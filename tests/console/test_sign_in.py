@@ -11,6 +11,7 @@ from fencepost.console import page_frame
 from fencepost.console.passwords import TRIES_OF_A_NAME, TRIES_OF_ALL, WITHIN, Tries, hashed, is_theirs
 from fencepost.console.server import Place
 from fencepost.core.accounts import IDLE_MAX, INVITATION_LASTS, SEEN_EVERY, SESSION_LASTS, Account, Session
+from fencepost.core.api_tokens import digest_of
 from fencepost.core.errors import FencepostError, Misuse, VerbRefused
 from fencepost.core.records import Audit
 from fencepost.runtime import accounts
@@ -142,6 +143,27 @@ async def test_a_session_in_use_stays_open_and_costs_one_write_in_a_while(url: s
             assert accounts.visitor(app, secret) is not None, minutes
         clock.offset += IDLE_MAX + SEEN_EVERY
         assert accounts.visitor(app, secret) is None
+
+
+@played
+async def test_of_sessions_that_are_long_over_no_rows_are_kept(url: str) -> None:
+    clock, app = Clock(), App(url, workflows=[])
+    app.clock = clock
+    async with app:
+        first, second = (_come_in(app) for _ in range(2))
+        clock.offset = SESSION_LASTS
+        _come_in(app)
+        assert app.store.session(digest_of(first)) is not None
+        clock.offset = 2 * SESSION_LASTS + 60_000_000
+        third = _come_in(app)
+        assert [app.store.session(digest_of(one)) for one in (first, second)] == [None, None]
+        assert accounts.visitor(app, third) is not None
+
+
+def _come_in(app: App) -> str:
+    secret = accounts.come_in(app, accounts.invite(app, "vic", ["viewer"], by="ann", reason="r")[0])
+    assert secret is not None
+    return secret
 
 
 def test_signing_out_ends_the_session_itself_and_not_only_the_cookie(served: Served) -> None:
@@ -346,3 +368,14 @@ def test_over_tls_the_cookie_is_bound_to_the_host_and_browsers_are_told_to_stay(
     assert front.status == 200
     assert vic.send(front.form("/sign-out")).status == 303
     assert vic.post("/sign-in", {"link": invited(served)}, Origin=vic.origin.replace("https", "http")).status == 403
+
+
+def test_behind_a_proxy_that_ends_tls_it_is_as_over_tls_and_nobody_else_is_believed(serve: Serve) -> None:
+    for proxies, secure in ((("127.0.0.1",), True), (("192.0.2.1",), False)):
+        served = serve(place=Place(port=0, proxies=proxies))
+        vic = Browser(served)
+        vic.client.follow_redirects = False
+        through = {"X-Forwarded-Proto": "https", "Host": "console.example", "Origin": "https://console.example"}
+        reply = vic.post("/sign-in", {"link": invited(served)}, **through).reply
+        assert reply.status_code == (303 if secure else 403)
+        assert reply.headers.get("set-cookie", "").startswith("__Host-") is secure

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fencepost.core.accounts import Account, Invitation, Session
+from fencepost.core.accounts import SESSION_LASTS, Account, Invitation, Session
 from fencepost.core.records import Audit
 from fencepost.store.verbs import Verbs, whole
 
 if TYPE_CHECKING:
     from fencepost.store.statements import Work
+
+
+KEPT_FOR = 2 * SESSION_LASTS
+"""For so long after it began a session's row is kept; the audit has who came in, for ever."""
 
 
 class AccountVerbs(Verbs):
@@ -58,6 +62,8 @@ class AccountVerbs(Verbs):
                 return False
             if account is not None:
                 self._keep(work, "keep_account", account)
+            before = session.began_at - KEPT_FOR
+            work.change("forget_sessions", namespace=session.namespace, before=before)
             self._keep(work, "begin_session", session)
             self._append(work, audit)
             return True

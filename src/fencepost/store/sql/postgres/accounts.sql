@@ -45,6 +45,10 @@ UPDATE fencepost.invitation SET used_at = :now WHERE namespace = :namespace AND 
 INSERT INTO fencepost.session (digest, namespace, person, roles, began_at, seen_at)
 VALUES (:digest, :namespace, :person, :roles, :began_at, :seen_at);
 
+-- name: forget_sessions
+-- Forget the sessions that began before a time: nobody can still be in one.
+DELETE FROM fencepost.session WHERE namespace = :namespace AND began_at < :before;
+
 -- name: session_with
 -- The session with this digest.
 SELECT digest, namespace, person, roles, began_at, seen_at, ended_at FROM fencepost.session WHERE digest = :digest;

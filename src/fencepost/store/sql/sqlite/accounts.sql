@@ -45,6 +45,10 @@ UPDATE invitation SET used_at = :now WHERE namespace = :namespace AND person = :
 INSERT INTO session (digest, namespace, person, roles, began_at, seen_at)
 VALUES (:digest, :namespace, :person, :roles, :began_at, :seen_at);
 
+-- name: forget_sessions
+-- Forget the sessions that began before a time: nobody can still be in one.
+DELETE FROM session WHERE namespace = :namespace AND began_at < :before;
+
 -- name: session_with
 -- The session with this digest.
 SELECT digest, namespace, person, roles, began_at, seen_at, ended_at FROM session WHERE digest = :digest;
