@@ -190,6 +190,9 @@ def test_a_result_that_json_cannot_be_is_refused_and_settles_nothing(serve: Serv
     form = ann.get("/runs/r").form("/runs/r/settle", happened="true")
     before = served.app.store.find("default", "r")
     for wrong in ("seen", "{", "[" * 50_000, '{"a": 1,}'):
-        assert ann.send(form, result=wrong, reason="r").status == 422
+        refused = ann.send(form, result=wrong, reason="<b>she saw it</b>", override="true")
+        assert refused.status == 422
+        assert refused.html.count("&lt;b&gt;she saw it&lt;/b&gt;</textarea>") == 1
+        assert refused.html.count(" checked") == 1
     assert served.app.store.find("default", "r") == before
     assert json.loads(before.hold)["reason"]

@@ -20,6 +20,7 @@ def test_somebody_comes_in_by_a_link_sees_what_is_held_and_resumes_it_by_a_form(
     assert front.status == 200
     assert "/runs/r" in front.html
     page = ann.get("/runs/r")
+    assert "Guarantee held" in page.text
     before = served.app.store.find("default", "r")
     after = ann.send(page.form("/runs/r/resume"), reason="she looked")
     assert after.status == 200, after.text

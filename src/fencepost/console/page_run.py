@@ -18,7 +18,7 @@ from fencepost.console.acting import act, answer_a_wait
 from fencepost.console.api_forms import NUMBER_MAX, Approve, Signal
 from fencepost.console.documents import Document
 from fencepost.console.page_frame import Page, address, moved, problem_of, shown, texts_of
-from fencepost.console.page_offers import FORMS, form_of, offers
+from fencepost.console.page_offers import FORMS, Offer, form_of, offers
 from fencepost.console.page_texts import Texts
 from fencepost.console.page_visits import Posted, Visiting, Visitor
 from fencepost.console.paths import RunId
@@ -29,6 +29,7 @@ from fencepost.console.svg import Svg
 from fencepost.console.timeline import timeline
 from fencepost.console.versions import etag_of
 from fencepost.core.errors import FencepostError, NotThere
+from fencepost.runtime.contracts import recovery_table
 from fencepost.runtime.foreseen import Foreseen, foreseen
 from fencepost.runtime.permits import no_such_run
 from fencepost.runtime.report import DONE
@@ -76,28 +77,41 @@ async def do(request: Request, sent: Posted, run: RunId, verb: str) -> Response:
         else:
             await act(caller, name, run, form, if_match=version)
     except FencepostError as error:
-        return await _page(request, sent.visitor, run, refused=error, verb=name)
+        return await _page(request, sent.visitor, run, refused=Refused(error, name, fields))
     return moved(address("runs", run, done=name))
 
 
 async def _page(
-    request: Request, visitor: Visitor, run_id: str, how: How = _PLAIN, *, refused: FencepostError | None = None,
-    verb: str = "",
-) -> Response:  # fmt: skip
+    request: Request, visitor: Visitor, run_id: str, how: How = _PLAIN, *, refused: Refused | None = None
+) -> Response:
     found = await asyncio.to_thread(read_run, visitor, run_id)
-    status = 200 if refused is None else status_of(refused)
-    error = None if refused is None else problem_of(refused)
-    more = {
+    told = {
         "steps": steps_shown(found.story["steps"], how.steps),
         "picture": await asyncio.to_thread(found.picture, texts_of(request), eventful_first=how.eventful is not None),
         "eventful": how.eventful is not None,
-        "offers": offers(found.story, visitor),
+        "guarantees": {row.step: row.guarantee for row in recovery_table(visitor.caller.app)},
+        "offers": [
+            (offer, refused.fields if refused is not None and refused.is_of(offer) else None)
+            for offer in offers(found.story, visitor)
+        ],
         "plan": found.plan,
         "done": how.done if how.done in FORMS else "",
-        "verb": verb,
-        "error": error,
+        "error": None if refused is None else problem_of(refused.error),
     }
-    return shown(request, "run.html", status=status, now=found.now, seen=found.version, **found.shown, **more)
+    status = 200 if refused is None else status_of(refused.error)
+    return shown(request, "run.html", status=status, now=found.now, seen=found.version, **found.shown, **told)
+
+
+class Refused(NamedTuple):
+    """A form that was refused, so that nobody has to write it once more."""
+
+    error: FencepostError
+    verb: str
+    fields: dict[str, str]
+
+    def is_of(self, offer: Offer) -> bool:
+        """Whether it is the form of this button."""
+        return offer.verb == self.verb and all(self.fields.get(name) == value for name, value in offer.given)
 
 
 class Steps(NamedTuple):
