@@ -48,6 +48,7 @@ def read_front(store: Store, namespace: str) -> dict[str, Any]:
         "unknown": unknown[:SHOWN_MAX],
         "is_more_unknown": len(unknown) > SHOWN_MAX,
         "held": store.held_by_reason(namespace, COUNTED_MAX + 1),
+        "failed": store.failed_by_error(namespace, COUNTED_MAX),
         "badly": _counts(store, namespace, ENDED_BADLY),
         "on_their_way": _counts(store, namespace, ON_THEIR_WAY),
         "behind": [

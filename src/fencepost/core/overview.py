@@ -20,6 +20,15 @@ class UnknownEffect(NamedTuple):
     lookups: int
 
 
+class FailedOf(NamedTuple):
+    """How many runs failed of errors of one class, when the newest of them did, and which that is."""
+
+    error: str
+    runs: int
+    newest: int
+    example: str
+
+
 class HeldFor(NamedTuple):
     """How many runs are held for a reason, since when the first of them, and which that is."""
 

@@ -13,7 +13,7 @@ from fencepost.core.accounts import Account, Invitation, Session
 from fencepost.core.api_tokens import ApiToken
 from fencepost.core.charting import Lately
 from fencepost.core.containment import Containment
-from fencepost.core.overview import HeldFor, UnknownEffect
+from fencepost.core.overview import FailedOf, HeldFor, UnknownEffect
 from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.queue import Queue, QueueStanding
 from fencepost.core.records import Audit, Run
@@ -150,6 +150,9 @@ class Governing(Protocol):
 
     def held_by_reason(self, namespace: str, most: int) -> list[HeldFor]:
         """Held runs by reason, most of them first; of all of them at most so many are counted."""
+
+    def failed_by_error(self, namespace: str, most: int) -> list[FailedOf]:
+        """Failed runs by the class of their error, most of them first, among the newest `most`."""
 
     def count_in_state(self, namespace: str, state: RunState, most: int) -> int:
         """How many runs are in a state, counted no further than that."""

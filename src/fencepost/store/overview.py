@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencepost.core.overview import HeldFor, UnknownEffect
+from fencepost.core.overview import FailedOf, HeldFor, UnknownEffect
 from fencepost.core.states import RunState
 from fencepost.store import rows
 from fencepost.store.governing import RunSearch, Searched
@@ -33,6 +33,12 @@ class OverviewVerbs(Verbs):
     def held_by_reason(self, namespace: str, most: int) -> list[HeldFor]:
         """See `Store.held_by_reason`."""
         return [HeldFor(str(row[0]), *row[1:]) for row in self._read("held_by_reason", namespace=namespace, most=most)]
+
+    @whole
+    def failed_by_error(self, namespace: str, most: int) -> list[FailedOf]:
+        """See `Store.failed_by_error`."""
+        found = self._read("failed_by_error", namespace=namespace, most=most)
+        return [FailedOf(str(row[0] or ""), *row[1:]) for row in found]
 
     @whole
     def count_in_state(self, namespace: str, state: RunState, most: int) -> int:

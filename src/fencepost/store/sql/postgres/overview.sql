@@ -16,6 +16,13 @@ SELECT reason, count(*), min(changed_at), (array_agg(id ORDER BY changed_at))[1]
     WHERE namespace = :namespace AND state = 'held' LIMIT :most
 ) AS held GROUP BY reason ORDER BY 2 DESC, 1;
 
+-- name: failed_by_error
+-- Failed runs by the class of their error, most of them first, among the newest: how many, and the newest of them.
+SELECT error, count(*), max(changed_at), (array_agg(id ORDER BY changed_at DESC))[1] FROM (
+    SELECT substring(error FROM '"class": ?"([^"]*)"') AS error, changed_at, id, no FROM fencepost.run
+    WHERE namespace = :namespace AND state = 'failed' ORDER BY no DESC LIMIT :most
+) AS failed GROUP BY error ORDER BY 2 DESC, 1;
+
 -- name: count_in_state
 -- How many runs are in a state, counted no further than that.
 SELECT count(*) FROM (SELECT 1 FROM fencepost.run WHERE namespace = :namespace AND state = :state LIMIT :most) AS counted;

@@ -16,6 +16,13 @@ SELECT reason, count(*), min(changed_at), id FROM (
     WHERE namespace = :namespace AND state = 'held' LIMIT :most
 ) GROUP BY reason ORDER BY 2 DESC, 1;
 
+-- name: failed_by_error
+-- Failed runs by the class of their error, most of them first, among the newest: how many, and the newest of them.
+SELECT error, count(*), max(changed_at), id FROM (
+    SELECT CASE WHEN json_valid(error) THEN json_extract(error, '$.class') END AS error, changed_at, id, no FROM run
+    WHERE namespace = :namespace AND state = 'failed' ORDER BY no DESC LIMIT :most
+) GROUP BY error ORDER BY 2 DESC, 1;
+
 -- name: count_in_state
 -- How many runs are in a state, counted no further than that.
 SELECT count(*) FROM (SELECT 1 FROM run WHERE namespace = :namespace AND state = :state LIMIT :most);
