@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fencepost import App, Permissions
-from fencepost.console import page_frame
+from fencepost.console.headers import HEADERS, STRICT_TRANSPORT
 from fencepost.console.passwords import TRIES_OF_A_NAME, TRIES_OF_ALL, WITHIN, Tries, hashed, is_theirs
 from fencepost.console.server import Place
 from fencepost.core.accounts import IDLE_MAX, INVITATION_LASTS, SEEN_EVERY, SESSION_LASTS, Account, Session
@@ -263,16 +263,17 @@ def test_looking_changes_nothing(served: Served) -> None:
 # -- headers ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_answer_of_the_pages_has_the_headers_and_no_page_holds_script_or_style(served: Served) -> None:
+def test_every_answer_has_the_headers_and_no_page_holds_script_or_style(served: Served) -> None:
     served.as_("ann").post("/runs", json=START)
     ann, stranger = signed_in(served, "ann", "admin"), Browser(served)
     answers = [
         ann.get(place) for place in ("/", "/runs", "/runs/r", "/runs/nobody", "/static/console.css", "/runs?x=1")
     ]
     answers += [stranger.get("/sign-in"), stranger.post("/sign-in", {"person": "x", "password": "y"})]
+    answers += [stranger.get(place) for place in ("/api/v1/runs", "/api/v1/openapi.json", "/health", "/no/such/place")]
     for answer in answers:
         headers = answer.reply.headers
-        for name, value in page_frame.HEADERS.items():
+        for name, value in HEADERS.items():
             if name != "Cache-Control" or "static" not in str(answer.reply.url):
                 assert headers[name] == value, answer.reply.url
         assert "unsafe" not in headers["Content-Security-Policy"]
@@ -363,7 +364,7 @@ def test_over_tls_the_cookie_is_bound_to_the_host_and_browsers_are_told_to_stay(
         r"__Host-fencepost_session=[\w-]{43}; HttpOnly; Max-Age=43200; Path=/; SameSite=strict; Secure",
         reply.headers["set-cookie"],
     )
-    assert reply.headers["Strict-Transport-Security"] == page_frame.STRICT_TRANSPORT
+    assert reply.headers["Strict-Transport-Security"] == STRICT_TRANSPORT
     front = vic.get("/")
     assert front.status == 200
     assert vic.send(front.form("/sign-out")).status == 303

@@ -1,8 +1,8 @@
-"""What every page of the console has: its layout, its language, its security headers, and what is shown for an error.
+"""What every page of the console has: its layout, its language, and what is shown for an error.
 
 Templates escape markup by themselves, and each text that they show passes `printable`, so that none of unknown origin
-can reorder or hide what stands beside it. Nothing is loaded from elsewhere, and no script or style stands in a page.
-Who is looking is `page_visits`.
+can reorder or hide what stands beside it. Nothing is loaded from elsewhere, and no script or style stands in a page
+(`headers`). Who is looking is `page_visits`.
 """
 
 from __future__ import annotations
@@ -26,25 +26,8 @@ from fencepost.console.printable import compact, printable, short_key
 from fencepost.console.problems import LOG, status_of
 from fencepost.core.errors import FencepostError, Misuse
 
-CONTENT_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-)
-
-HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": CONTENT_POLICY,
-    "X-Content-Type-Options": "nosniff",
-    # A form of ours says where it comes from, and nobody else is told.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-    "Vary": "Accept-Language, Cookie",
-}
-"""What each page is sent with."""
-
-STRICT_TRANSPORT = "max-age=31536000"
-"""For a year no browser speaks to it in the clear, once it has been spoken to over TLS."""
+VARIES_BY = "Accept-Language, Cookie"
+"""On what it depends how a page is shown."""
 
 CHARACTERS_MAX = 4_000
 """How much of one text a page shows."""
@@ -128,18 +111,10 @@ class Page(APIRoute):
                 reply = refused(request, error)
             except RequestValidationError:
                 reply = refused(request, Misuse("the address is not of its form"))
-            return hardened(request, reply)
+            reply.headers["Vary"] = VARIES_BY
+            return reply
 
         return answered
-
-
-def hardened(request: Request, reply: Response) -> Response:
-    """The answer with the headers of every page."""
-    for name, value in HEADERS.items():
-        reply.headers.setdefault(name, value)
-    if request.url.scheme == "https":
-        reply.headers["Strict-Transport-Security"] = STRICT_TRANSPORT
-    return reply
 
 
 def refused(request: Request, error: FencepostError) -> Response:

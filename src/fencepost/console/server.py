@@ -33,6 +33,7 @@ from fencepost.console import (
     problems,
 )
 from fencepost.console.bodies import BODY_MAX, Bounded
+from fencepost.console.headers import Headed
 from fencepost.console.idempotent import Once
 from fencepost.console.passwords import Tries
 from fencepost.console.schema import Described
@@ -92,7 +93,11 @@ def create_app(
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
-        middleware=[Middleware(Bounded, body_max=body_max), Middleware(Once, ledger=app, receipts=receipts)],
+        middleware=[
+            Middleware(Headed),
+            Middleware(Bounded, body_max=body_max),
+            Middleware(Once, ledger=app, receipts=receipts),
+        ],
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
