@@ -91,6 +91,11 @@ bench-peers: $(VENV)/.ready ## Measure on PostgreSQL beside five peers (ARGS=--f
 	-@$(MAKE) --no-print-directory --keep-going $(PEERS:%=%/.ready)
 	$(BIN)/python -m bench.peers $(ARGS)
 
+.PHONY: bench-console
+bench-console: $(VENV)/.ready ## Measure the console's front page and search beside a million runs (ARGS="--runs 100000")
+	@.ci/services
+	$(BIN)/python -m bench.console $(ARGS)
+
 .PHONY: test-each
 test-each: ## Run the tests on each Python from 3.11 to 3.13 that the machine has
 	@passed=; failed=; for series in $(SERIES); do \

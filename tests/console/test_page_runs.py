@@ -121,13 +121,13 @@ def test_a_search_looks_at_so_many_runs_and_goes_on_from_there(
 def test_the_front_page_says_what_is_unknown_held_and_failed_and_leads_there(browsing: tuple[Served, Browser]) -> None:
     served, vic = browsing
     store = served.app.store
-    (unknown,) = store.unknown_effects("default", 10)
+    looked = store.first_look("default", [RunState.FAILED, RunState.READY], limit=10, most=10)
+    (unknown,), (held,), (failed,) = looked.unknown, looked.held, looked.failed
     assert (unknown.run_id, unknown.step, unknown.reference) == ("b-lost", "numbered", "ref-lost")
-    (held,) = store.held_by_reason("default", 10)
     assert (held.runs, held.example) == (1, "b-lost")
-    (failed,) = store.failed_by_error("default", 10)
     assert (failed.error, failed.runs, failed.example) == ("LookupError", 1, "c-broken")
-    assert [store.count_in_state("default", RunState.FAILED, most) for most in (0, 1, 9)] == [0, 1, 1]
+    assert looked.counts == {RunState.FAILED: 1, RunState.READY: 0}
+    assert store.first_look("default", [RunState.FAILED], limit=0, most=0) == ([], [], [], {RunState.FAILED: 0})
     front = vic.get("/")
     places = [str(named.get("href")) for tag, named in front.tags if tag == "a"]
     assert "/runs/b-lost" in places

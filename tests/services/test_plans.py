@@ -22,6 +22,10 @@ ROWS_MAX = 60
 FAR = 2**62
 NOBODY = "no-such-lease"
 OF_WORKFLOW = {"namespace": "default", "workflows": json.dumps([["approval", 1]])}
+ANY = {
+    "namespace": "default", "workflow": None, "prefix": None, "since": None, "until": None, "held_for": None,
+    "error": None, "step": None, "retrying": 0, "most": 50, "limit": 10,
+}  # fmt: skip
 HOT = {
     "due_runs": {"now": 0, "limit": 10, **OF_WORKFLOW},
     "next_due_run": OF_WORKFLOW,
@@ -61,10 +65,19 @@ HOT = {
     },
     "session_with": {"digest": NOBODY},
     "account_of": {"namespace": "default", "person": "ann"},
-    "count_in_state": {"namespace": "default", "state": "waiting", "most": 50},
     "runs_with_key": {"namespace": "default", "key": "no-such-key", "limit": 50},
     "runs_with_reference": {"namespace": "default", "reference": "no-such-reference", "limit": 50},
-    "searched_down_to_in_state": {"namespace": "default", "state": "waiting", "after": FAR, "most": 50},
+    "unknown_effects": {"namespace": "default", "limit": 20},
+    "held_by_reason": {"namespace": "default", "most": 50},
+    "failed_by_error": {"namespace": "default", "most": 50},
+    "count_in_states": {"namespace": "default", "states": json.dumps(["waiting", "failed"]), "most": 50},
+    "queue_lengths": {"namespace": "default", "now": 0},
+    "alert_unknown_effects": {"namespace": "default", "now": 0},
+    "alert_queue_age": {"namespace": "default", "now": 0},
+    "search_runs": {**ANY, "after": FAR},
+    "search_runs_in_state": {**ANY, "after": FAR, "state": "held"},
+    "searched_down_to": {"namespace": "default", "after": FAR, "most": 50},
+    "searched_down_to_in_state": {"namespace": "default", "state": "held", "after": FAR, "most": 50},
 }  # fmt: skip
 
 

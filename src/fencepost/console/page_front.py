@@ -42,15 +42,16 @@ async def show_front(request: Request, visitor: Visiting) -> Response:
 
 def read_front(store: Store, namespace: str) -> dict[str, Any]:
     """What the page shows, by name; `now` is the ledger's clock."""
-    unknown = store.unknown_effects(namespace, SHOWN_MAX + 1)
+    states = (*ENDED_BADLY, *ON_THEIR_WAY)
+    looked = store.first_look(namespace, states, limit=SHOWN_MAX + 1, most=COUNTED_MAX + 1)
     lengths = store.queue_lengths(namespace)
     return {
-        "unknown": unknown[:SHOWN_MAX],
-        "is_more_unknown": len(unknown) > SHOWN_MAX,
-        "held": store.held_by_reason(namespace, COUNTED_MAX + 1),
-        "failed": store.failed_by_error(namespace, COUNTED_MAX),
-        "badly": _counts(store, namespace, ENDED_BADLY),
-        "on_their_way": _counts(store, namespace, ON_THEIR_WAY),
+        "unknown": looked.unknown[:SHOWN_MAX],
+        "is_more_unknown": len(looked.unknown) > SHOWN_MAX,
+        "held": looked.held,
+        "failed": looked.failed,
+        "badly": [(state.value, looked.counts[state]) for state in ENDED_BADLY],
+        "on_their_way": [(state.value, looked.counts[state]) for state in ON_THEIR_WAY],
         "behind": [
             {"queue": one, "due": lengths.get(one.name, (0, 0))[0]}
             for one in store.queues(namespace)
@@ -59,8 +60,3 @@ def read_front(store: Store, namespace: str) -> dict[str, Any]:
         "workers": workers_of(store, namespace),
         "now": store.now(),
     }
-
-
-def _counts(store: Store, namespace: str, states: tuple[RunState, ...]) -> list[tuple[str, int]]:
-    """How many runs are in each of these states, one more than `COUNTED_MAX` at most."""
-    return [(one.value, store.count_in_state(namespace, one, COUNTED_MAX + 1)) for one in states]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from fencepost.core.states import RunState
+
 
 class UnknownEffect(NamedTuple):
     """An effect of which nobody knows whether it happened. Times are microseconds of the ledger's clock."""
@@ -36,3 +38,12 @@ class HeldFor(NamedTuple):
     runs: int
     since: int
     example: str
+
+
+class FirstLook(NamedTuple):
+    """Unknown effects, the oldest first; why runs are held and have failed, most first; how many are in each state."""
+
+    unknown: list[UnknownEffect]
+    held: list[HeldFor]
+    failed: list[FailedOf]
+    counts: dict[RunState, int]

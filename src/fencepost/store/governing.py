@@ -13,7 +13,7 @@ from fencepost.core.accounts import Account, Invitation, Session
 from fencepost.core.api_tokens import ApiToken
 from fencepost.core.charting import Lately
 from fencepost.core.containment import Containment
-from fencepost.core.overview import FailedOf, HeldFor, UnknownEffect
+from fencepost.core.overview import FirstLook
 from fencepost.core.proposals import Closing, Proposal
 from fencepost.core.queue import Queue, QueueStanding
 from fencepost.core.records import Audit, Run
@@ -145,17 +145,11 @@ class Governing(Protocol):
         Of the attempts the newest runs' come first; at most `limit` first ones, and as many further ones.
         """
 
-    def unknown_effects(self, namespace: str, limit: int) -> list[UnknownEffect]:
-        """Effects of which nobody knows whether they happened, the oldest first, at most so many."""
+    def first_look(self, namespace: str, states: Sequence[RunState], *, limit: int, most: int) -> FirstLook:
+        """What is unknown, at most `limit` effects; what is held, what has failed and why, and counts by state.
 
-    def held_by_reason(self, namespace: str, most: int) -> list[HeldFor]:
-        """Held runs by reason, most of them first; of all of them at most so many are counted."""
-
-    def failed_by_error(self, namespace: str, most: int) -> list[FailedOf]:
-        """Failed runs by the class of their error, most of them first, among the newest `most`."""
-
-    def count_in_state(self, namespace: str, state: RunState, most: int) -> int:
-        """How many runs are in a state, counted no further than that."""
+        Runs that are held, of the newest that have failed, and in each of `states`, are counted no further than `most`.
+        """
 
     def search_runs(self, wanted: RunSearch, most: int) -> Searched:
         """Runs that fit, newest first, among the next `most` at most."""

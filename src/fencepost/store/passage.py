@@ -53,8 +53,7 @@ AS_THEY_ARE = frozenset({
     "changes", "close", "ended", "purgeable", "strangers", "count_stranger", "measure", "lately", "waits_named",
     "turns_with_effects", "write_nothing", "finish_bulk", "ended_by_hand", "wake_forgotten", "declare_queues",
     "queue_lengths", "policy", "policies", "taken_event", "let_through", "api_token", "api_tokens",
-    "account", "accounts", "invitation", "was_anybody_invited", "session", "note_session", "unknown_effects",
-    "held_by_reason", "failed_by_error", "count_in_state",
+    "account", "accounts", "invitation", "session", "note_session", "first_look", "was_anybody_invited",
 })  # fmt: skip
 """What the inner store is asked directly: no text of these is in any list of `texts`."""
 

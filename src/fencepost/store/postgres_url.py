@@ -38,10 +38,11 @@ _KEEPALIVE = {
 _PER_HOST = {"host": "PGHOST", "hostaddr": "PGHOSTADDR", "port": "PGPORT"}
 
 # Statements are planned once a connection, maybe while the tables are small: never by reading a table from end to end,
-# or by hashing one, and without compiling what takes microseconds. Planning each time takes longer than running them.
+# or by hashing one, and without compiling, or starting processes for, what takes microseconds. Planning each time takes
+# longer than running them.
 _PLANNING = (
     "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off "
-    "-c jit=off"
+    "-c jit=off -c max_parallel_workers_per_gather=0"
 )
 
 

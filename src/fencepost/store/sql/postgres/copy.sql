@@ -55,10 +55,22 @@ WITH pasted AS (
 SELECT count(*) FROM pasted;
 
 -- name: paste_operation
--- Insert operations as they are; how many.
+-- Insert operations as they are; how many. What is made from other columns is made again.
 WITH pasted AS (
-    INSERT INTO fencepost.operation OVERRIDING SYSTEM VALUE
-    SELECT * FROM json_populate_recordset(NULL::fencepost.operation, :rows::json)
+    INSERT INTO fencepost.operation (
+        no, run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, state,
+        conflict, attempts, lookups, generation, version, compensates, approval, reference, result, error,
+        delivered, delivered_at, not_before, budget_from, reserved_at, changed_at, first_token, first_lease,
+        first_generation, first_dispatched_at, first_send_by, first_span_ends_at, first_outcome, first_evidence,
+        first_sends, first_settled_at
+    ) OVERRIDING SYSTEM VALUE
+    SELECT
+        no, run, step, item, effect, contract_version, key, key_scheme, scope, request, fingerprint, policy, state,
+        conflict, attempts, lookups, generation, version, compensates, approval, reference, result, error,
+        delivered, delivered_at, not_before, budget_from, reserved_at, changed_at, first_token, first_lease,
+        first_generation, first_dispatched_at, first_send_by, first_span_ends_at, first_outcome, first_evidence,
+        first_sends, first_settled_at
+    FROM json_populate_recordset(NULL::fencepost.operation, :rows::json)
     RETURNING 1
 )
 SELECT count(*) FROM pasted;

@@ -3,11 +3,10 @@
 -- name: unknown_effects
 -- Effects of which nobody knows whether they happened, the oldest first, in runs that can hold one.
 SELECT run.id, run.state, step, item, reference, first_dispatched_at, lookups
-FROM fencepost.run JOIN fencepost.operation ON operation.run = run.no
-WHERE run.namespace = :namespace
+FROM fencepost.operation JOIN fencepost.run ON run.no = operation.run
+WHERE unknown_since IS NOT NULL AND run.namespace = :namespace
 AND run.state IN ('ready', 'running', 'waiting', 'held', 'cancelling', 'compensating', 'terminated')
-AND operation.state = 'unknown'
-ORDER BY first_dispatched_at LIMIT :limit;
+ORDER BY unknown_since LIMIT :limit;
 
 -- name: held_by_reason
 -- Held runs by reason, most of them first: how many, since when the first of them, and its id.
@@ -23,9 +22,13 @@ SELECT error, count(*), max(changed_at), (array_agg(id ORDER BY changed_at DESC)
     WHERE namespace = :namespace AND state = 'failed' ORDER BY no DESC LIMIT :most
 ) AS failed GROUP BY error ORDER BY 2 DESC, 1;
 
--- name: count_in_state
--- How many runs are in a state, counted no further than that.
-SELECT count(*) FROM (SELECT 1 FROM fencepost.run WHERE namespace = :namespace AND state = :state LIMIT :most) AS counted;
+-- name: count_in_states
+-- How many runs are in each of these states, counted no further than that.
+SELECT wanted.value, (
+    SELECT count(*) FROM (
+        SELECT 1 FROM fencepost.run WHERE namespace = :namespace AND run.state = wanted.value LIMIT :most
+    ) AS counted
+) FROM json_array_elements_text(:states::json) AS wanted (value);
 
 -- name: search_runs
 -- Runs that fit, newest first, among the next so many of them: a search that finds little ends all the same.
@@ -33,9 +36,9 @@ SELECT run.no, namespace, id, workflow, workflow_version, input, run.fingerprint
     created_at, run.changed_at, principal, lease, wake_at, parent, run.result, run.error, hold, cancel, run.delivered,
     ended_at, takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
 FROM (
-    SELECT no AS seen FROM fencepost.run
+    SELECT * FROM fencepost.run
     WHERE namespace = :namespace AND no < :after AND state <> 'continued' ORDER BY no DESC LIMIT :most
-) AS looked_at JOIN fencepost.run ON run.no = seen
+) AS run
 WHERE (:workflow::text IS NULL OR workflow = :workflow)
 AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
 AND (:since::bigint IS NULL OR created_at >= :since) AND (:until::bigint IS NULL OR created_at < :until)
@@ -61,14 +64,16 @@ AND (:retrying::bigint = 0 OR (
 ORDER BY run.no DESC LIMIT :limit;
 
 -- name: search_runs_in_state
--- The same among the runs in one state.
+-- The same among the runs in one state. They are named as a stretch of the index by state, so that no other is taken:
+-- how many runs a state has is not known when this is planned.
 SELECT run.no, namespace, id, workflow, workflow_version, input, run.fingerprint, run.state, run.generation, run.version,
     created_at, run.changed_at, principal, lease, wake_at, parent, run.result, run.error, hold, cancel, run.delivered,
     ended_at, takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
 FROM (
-    SELECT no AS seen FROM fencepost.run
-    WHERE namespace = :namespace AND state = :state AND no < :after ORDER BY no DESC LIMIT :most
-) AS looked_at JOIN fencepost.run ON run.no = seen
+    SELECT * FROM fencepost.run
+    WHERE namespace = :namespace AND (state, no) < (:state, :after) AND state >= :state
+    ORDER BY state DESC, no DESC LIMIT :most
+) AS run
 WHERE (:workflow::text IS NULL OR workflow = :workflow)
 AND (:prefix::text IS NULL OR substr(id, 1, length(:prefix)) = :prefix)
 AND (:since::bigint IS NULL OR created_at >= :since) AND (:until::bigint IS NULL OR created_at < :until)
@@ -91,7 +96,7 @@ AND (:retrying::bigint = 0 OR (
         )
     )
 ))
-ORDER BY run.no DESC LIMIT :limit;
+ORDER BY run.state DESC, run.no DESC LIMIT :limit;
 
 -- name: searched_down_to
 -- The last of the runs among which was searched, and how many they were.
@@ -104,16 +109,20 @@ SELECT min(no), count(*) FROM (
 -- The same among the runs in one state.
 SELECT min(no), count(*) FROM (
     SELECT no FROM fencepost.run
-    WHERE namespace = :namespace AND state = :state AND no < :after ORDER BY no DESC LIMIT :most
+    WHERE namespace = :namespace AND (state, no) < (:state, :after) AND state >= :state
+    ORDER BY state DESC, no DESC LIMIT :most
 ) AS looked_at;
 
 -- name: runs_with_key
--- Runs with an effect whose key begins so.
+-- Runs with an effect whose key begins so, among the next so many of whatever namespace.
 SELECT DISTINCT run.no, namespace, id, workflow, workflow_version, input, run.fingerprint, run.state, run.generation, run.version,
     created_at, run.changed_at, principal, lease, wake_at, parent, run.result, run.error, hold, cancel, run.delivered,
     ended_at, takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
-FROM fencepost.operation JOIN fencepost.run ON run.no = operation.run
-WHERE key >= :key AND key < :key || '~' AND namespace = :namespace ORDER BY run.no DESC LIMIT :limit;
+FROM (
+    SELECT operation.run AS found FROM fencepost.operation
+    WHERE key >= :key AND key < :key || '~' ORDER BY key LIMIT :most
+) AS looked_at JOIN fencepost.run ON run.no = found
+WHERE namespace = :namespace ORDER BY run.no DESC LIMIT :limit;
 
 -- name: runs_with_reference
 -- Runs with an effect whose remote object has this id.

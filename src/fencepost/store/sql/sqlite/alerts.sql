@@ -2,12 +2,11 @@
 
 -- name: alert_unknown_effects
 -- Since when the oldest effect is unknown, in runs that can hold one.
-SELECT :now - first_dispatched_at, count(*) OVER (), run.id || ' ' || step
-FROM run JOIN operation ON operation.run = run.no
-WHERE run.namespace = :namespace
+SELECT :now - unknown_since, count(*) OVER (), run.id || ' ' || step
+FROM operation JOIN run ON run.no = operation.run
+WHERE unknown_since IS NOT NULL AND run.namespace = :namespace
 AND run.state IN ('ready', 'running', 'waiting', 'held', 'cancelling', 'compensating', 'terminated')
-AND operation.state = 'unknown'
-ORDER BY first_dispatched_at LIMIT 1;
+ORDER BY unknown_since LIMIT 1;
 
 -- name: alert_conflicts
 -- Effects whose evidence contradicts itself.
@@ -45,9 +44,12 @@ AND current = 0 AND kind = 'reply' AND seen_at >= :since AND namespace = :namesp
 
 -- name: alert_queue_age
 -- Since when the run that has waited longest could have been taken; one that keeps its place in line does not wait.
-SELECT :now - wake_at, count(*) OVER (), id FROM run
-WHERE lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now AND namespace = :namespace
-AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
+SELECT :now - wake_at, count(*) OVER (), id FROM (
+    SELECT * FROM run WHERE queue IS NULL AND lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now
+    UNION ALL
+    SELECT * FROM run WHERE queue IS NOT NULL AND lease IS NULL AND wake_at IS NOT NULL AND wake_at <= :now
+) AS run
+WHERE namespace = :namespace AND (resource IS NULL OR state <> 'ready' OR NOT EXISTS (
     SELECT 1 FROM run AS earlier
     WHERE earlier.namespace = run.namespace AND earlier.resource = run.resource AND earlier.resource IS NOT NULL
     AND earlier.ended_at IS NULL AND earlier.no < run.no

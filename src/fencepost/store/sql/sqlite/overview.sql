@@ -3,11 +3,10 @@
 -- name: unknown_effects
 -- Effects of which nobody knows whether they happened, the oldest first, in runs that can hold one.
 SELECT run.id, run.state, step, item, reference, first_dispatched_at, lookups
-FROM run JOIN operation ON operation.run = run.no
-WHERE run.namespace = :namespace
+FROM operation JOIN run ON run.no = operation.run
+WHERE unknown_since IS NOT NULL AND run.namespace = :namespace
 AND run.state IN ('ready', 'running', 'waiting', 'held', 'cancelling', 'compensating', 'terminated')
-AND operation.state = 'unknown'
-ORDER BY first_dispatched_at LIMIT :limit;
+ORDER BY unknown_since LIMIT :limit;
 
 -- name: held_by_reason
 -- Held runs by reason, most of them first: how many, since when the first of them, and its id.
@@ -23,9 +22,11 @@ SELECT error, count(*), max(changed_at), id FROM (
     WHERE namespace = :namespace AND state = 'failed' ORDER BY no DESC LIMIT :most
 ) GROUP BY error ORDER BY 2 DESC, 1;
 
--- name: count_in_state
--- How many runs are in a state, counted no further than that.
-SELECT count(*) FROM (SELECT 1 FROM run WHERE namespace = :namespace AND state = :state LIMIT :most);
+-- name: count_in_states
+-- How many runs are in each of these states, counted no further than that.
+SELECT wanted.value, (
+    SELECT count(*) FROM (SELECT 1 FROM run WHERE namespace = :namespace AND run.state = wanted.value LIMIT :most)
+) FROM json_each(:states) AS wanted;
 
 -- name: search_runs
 -- Runs that fit, newest first, among the next so many of them: a search that finds little ends all the same.
@@ -108,12 +109,15 @@ SELECT min(no), count(*) FROM (
 ) AS looked_at;
 
 -- name: runs_with_key
--- Runs with an effect whose key begins so.
+-- Runs with an effect whose key begins so, among the next so many of whatever namespace.
 SELECT DISTINCT run.no, namespace, id, workflow, workflow_version, input, run.fingerprint, run.state, run.generation, run.version,
     created_at, run.changed_at, principal, lease, wake_at, parent, run.result, run.error, hold, cancel, run.delivered,
     ended_at, takeovers, resource, parent_step, turn, behind, queue, queue_key, priority
-FROM operation JOIN run ON run.no = operation.run
-WHERE key >= :key AND key < :key || '~' AND namespace = :namespace ORDER BY run.no DESC LIMIT :limit;
+FROM (
+    SELECT operation.run AS found FROM operation
+    WHERE key >= :key AND key < :key || '~' ORDER BY key LIMIT :most
+) AS looked_at JOIN run ON run.no = found
+WHERE namespace = :namespace ORDER BY run.no DESC LIMIT :limit;
 
 -- name: runs_with_reference
 -- Runs with an effect whose remote object has this id.

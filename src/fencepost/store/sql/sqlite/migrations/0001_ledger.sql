@@ -159,6 +159,10 @@ CREATE UNIQUE INDEX run_once_in_queue ON run (namespace, queue, dedup)
 -- A start that was not the first one finds the other.
 CREATE INDEX run_deduplicated ON run (namespace, queue, dedup) WHERE dedup IS NOT NULL;
 
+-- A person asks how many runs of each queue wait; those that have ended are not in it.
+CREATE INDEX run_waits_in_queue ON run (namespace, queue)
+    WHERE queue IS NOT NULL AND lease IS NULL AND ended_at IS NULL;
+
 -- A release looks for those that it lets go on; most often there are none.
 CREATE INDEX run_behind ON run (no) WHERE behind IS NOT NULL;
 
@@ -319,6 +323,8 @@ CREATE TABLE operation (
     first_evidence TEXT,
     first_sends INTEGER,
     first_settled_at INTEGER,
+    -- Since when nobody knows whether it happened; a plain success leaves it as it is, and so its index.
+    unknown_since INTEGER GENERATED ALWAYS AS (CASE WHEN state = 'unknown' THEN first_dispatched_at END) VIRTUAL,
     PRIMARY KEY (run, step, item),
     -- Nothing is sent, unknown or succeeded without a counted, timed dispatch.
     CHECK (state NOT IN ('dispatched', 'unknown', 'succeeded') OR attempts >= 1),
@@ -343,6 +349,9 @@ CREATE UNIQUE INDEX approval_used ON operation (run, approval) WHERE approval IS
 
 -- What contradicts itself is looked for all the time, and nearly never there.
 CREATE INDEX operation_conflict ON operation (run) WHERE conflict = 1;
+
+-- What is unknown is looked at first, the oldest before the others; a ledger that is well has none.
+CREATE INDEX operation_unknown ON operation (unknown_since) WHERE unknown_since IS NOT NULL;
 
 -- A person who has the remote object's id looks for the run that made it; an effect without one is not in here.
 CREATE INDEX operation_reference ON operation (reference) WHERE reference IS NOT NULL;
