@@ -82,3 +82,20 @@ def test_no_plan_reads_a_table_from_end_to_end(postgres: Place, inside, name: st
     found = re.findall(r'"Node Type": "Seq Scan"[^}]*?"Relation Name": "(\w+)"', nodes)
     # One row, one row a connection, and nearly always none.
     assert [relation for relation in found if relation not in ("epoch", "mark", "containment")] == []
+
+
+def test_no_index_hangs_on_what_a_plain_success_changes(postgres: Place, inside) -> None:
+    """Else every success would write a new entry into each index of its table, and not the one row alone."""
+    of_indexes = """
+        SELECT attname FROM pg_depend JOIN pg_index ON indexrelid = objid
+        JOIN pg_attribute ON attrelid = refobjid AND attnum = refobjsubid
+        WHERE indrelid = %s::regclass AND refobjid = indrelid
+    """
+    of_constraints = """
+        SELECT attname FROM pg_constraint JOIN pg_attribute ON attrelid = conrelid AND attnum = ANY (conkey)
+        WHERE conrelid = %s::regclass AND contype IN ('p', 'u')
+    """
+    operation = f"{postgres.schema}.operation"
+    found = {name for each in (of_indexes, of_constraints) for (name,) in inside.execute(each, (operation,))}
+    # A reference comes with a success, for those effects that declare one.
+    assert found == {"run", "step", "item", "key", "approval", "conflict", "reference", "unknown_since"}
