@@ -65,7 +65,7 @@ HOT = {
     },
     "session_with": {"digest": NOBODY},
     "account_of": {"namespace": "default", "person": "ann"},
-    "runs_with_key": {"namespace": "default", "key": "no-such-key", "limit": 50},
+    "runs_with_key": {"namespace": "default", "key": "no-such-key", "limit": 50, "most": 50},
     "runs_with_reference": {"namespace": "default", "reference": "no-such-reference", "limit": 50},
     "unknown_effects": {"namespace": "default", "limit": 20},
     "held_by_reason": {"namespace": "default", "most": 50},
