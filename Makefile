@@ -59,7 +59,7 @@ test-services: $(VENV)/.ready ## Run what speaks to real servers, which are star
 
 # What every ledger must do is tested on SQLite and on PostgreSQL side by side.
 ON_BOTH_DATABASES := tests/services tests/store tests/runtime tests/receiving tests/scenarios tests/cli tests/console \
-	tests/targets tests/zombies tests/compensation tests/telemetry
+	tests/targets tests/zombies tests/compensation tests/telemetry tests/browser
 
 .PHONY: api-fuzz
 api-fuzz: $(VENV)/.ready ## Fuzz the HTTP API from its own schema, on both databases (SECONDS=40 SEED=1)
@@ -108,8 +108,11 @@ test-each: ## Run the tests on each Python from 3.11 to 3.13 that the machine ha
 	test -n "$$passed" -a -z "$$failed"
 
 .PHONY: docs
-docs: $(VENV)/.ready ## Generate the reference from docstrings and tables
+docs: $(VENV)/.ready ## Generate the reference from docstrings and tables; take over the browser tests' pictures
 	$(BIN)/python docs/generate.py
+	@for picture in docs/pictures/*.png; do \
+	    taken="build/screenshots/$${picture##*/}"; if [ -f "$$taken" ]; then cp "$$taken" "$$picture"; fi; \
+	done
 
 .PHONY: site
 site: $(VENV)/.ready ## Build the documentation site, build/site (needs Graphviz)

@@ -13,7 +13,7 @@ BIN_NAMES = {"common", "helpers", "manager", "misc", "models", "types", "util", 
 TEXTS = (
     *("*.md", "*.toml", "Makefile", ".gitignore", ".ci/*", "requirements/*"),
     *("src/**/*.py", "src/**/*.sql", "docs/**/*.*", "examples/**/*.*", "bench/**/*.py", "tests/**/*.py"),
-    *("!**/__pycache__/**", "!tests/tidy/files.py"),
+    *("!**/__pycache__/**", "!docs/pictures/*.png", "!tests/tidy/files.py"),
 )
 
 

@@ -76,13 +76,13 @@ async def _live(folder: Path, seed: int, port: int, every: float, screen: Screen
         async with Fenced.app(folder) as app:
             with (
                 Crew(Fenced.command, settings, folder / "workers.log") as workers,
-                Crew(_console(folder, port), settings, folder / "console.log", workers=1) as console,
+                Crew(console_command(folder, port), settings, folder / "console.log", workers=1) as console,
             ):
                 await _tell_where(folder / "console.log", console, screen)
                 await _traffic(app, Fenced(app, files), seed, every, [workers, console])
 
 
-def _console(folder: Path, port: int) -> tuple[str, ...]:
+def console_command(folder: Path, port: int) -> tuple[str, ...]:
     """The command of the console as a user would give it, on a leash."""
     app = f"{example.folder() / 'invoice.py'}:app"
     command = ("-m", "fencepost.cli", "console", app, "--db", ledger_url(folder), "--port", str(port))
