@@ -3,14 +3,20 @@
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
+from fencepost import App
+from fencepost.console.providers import Provider as Declared
+from fencepost.console.providers import read_provider
 from fencepost.console.versions import etag_of
 from tests.browser.acting import form
 from tests.browser.conftest import Come
 from tests.browser.house import House
+from tests.console.conftest import Served
+from tests.console.provider import SECRET, VARIABLE, Provider
 
 
 class Elsewhere:
@@ -118,3 +124,31 @@ def test_a_form_without_the_sessions_token_is_refused(house: House, come: Come, 
     assert house.run(run) == before
     assert house.holds(invoice)["payments"] == 0
     assert [row for row in house.audit(run, "approve") if row.outcome == "done"] == []
+
+
+def test_the_way_through_a_provider_ends_on_the_front_page_with_the_strict_cookie(
+    chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a client of ours cannot show: browsers send no Strict cookie where the way began at another site."""
+    monkeypatch.setenv(VARIABLE, SECRET)
+    with Provider() as provider:
+
+        def declared(console: str) -> Declared:
+            file = tmp_path / "provider.toml"
+            file.write_text(provider.declared(console), "utf-8")
+            return read_provider(file)
+
+        app = App(f"sqlite:///{tmp_path / 'ledger.db'}", workflows=[])
+        provider.issuer = provider.issuer.replace("127.0.0.1", "localhost")  # a site of its own
+        provider.has_a_page = True
+        with Served(app, worker=False, provider=declared) as served, chromium.new_context(base_url=served.url) as ann:
+            page = ann.new_page()
+            page.goto("/sign-in")
+            page.locator('a[href="/sign-in/provider"]').click()
+            page.get_by_text("go back").click()
+            page.wait_for_url(f"{served.url}/")
+            assert page.locator("form.who").count() == 1
+            (cookie,) = ann.cookies()
+            assert (cookie["name"], cookie["sameSite"]) == ("fencepost_session", "Strict")
+            rows = [(row.actor, row.verb) for row in app.store.audits("default", None)]
+            assert rows == [("ann@example.com", "sign in")]

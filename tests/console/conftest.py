@@ -32,7 +32,8 @@ class Served:
         host = "127.0.0.1" if place.certificate is None else "localhost"
         self.url = f"{place.scheme}://{host}:{self._listening.getsockname()[1]}"
         webhooks = options.pop("webhooks", lambda _: {})(app)
-        self.server = server(create_app(app, webhooks=webhooks, **options), place)
+        provider = options.pop("provider", lambda _: None)(self.url)
+        self.server = server(create_app(app, webhooks=webhooks, provider=provider, **options), place)
         self._thread = threading.Thread(target=self._run, args=(worker,), daemon=True)
         self._clients: list[httpx2.Client] = []
 

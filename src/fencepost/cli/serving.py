@@ -17,6 +17,7 @@ from fencepost.cli.options import AppArgument, Db, Namespace, login
 from fencepost.console.printable import printable
 
 if TYPE_CHECKING:
+    from fencepost.console.providers import Provider
     from fencepost.console.server import Place
     from fencepost.runtime.app import App
 
@@ -24,6 +25,9 @@ Host = Annotated[str, typer.Option(metavar="ADDRESS", help="Where it listens.")]
 Port = Annotated[int, typer.Option(min=0, max=65_535, metavar="N", help="The port; 0 for any that is free.")]
 Certificate = Annotated[Path | None, typer.Option("--tls-certificate", metavar="FILE", help="Serve HTTPS with it.")]
 Key = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")]
+ProviderFile = Annotated[
+    Path | None, typer.Option("--provider", metavar="FILE", help="Who else proves who people are: an OpenID provider.")
+]
 Proxies = Annotated[
     list[str] | None,
     typer.Option("--behind-proxy", metavar="ADDRESS", help="A proxy that ends TLS before it; repeatable."),
@@ -32,19 +36,21 @@ Proxies = Annotated[
 
 def console(
     app: AppArgument, *, host: Host = "127.0.0.1", port: Port = 8420, certificate: Certificate = None, key: Key = None,
-    behind: Proxies = None, db: Db = None, namespace: Namespace = None,
+    behind: Proxies = None, provider: ProviderFile = None, db: Db = None, namespace: Namespace = None,
 ) -> Exit:  # fmt: skip
     """Serve the console: pages for people, and the HTTP API on the ledger of an app. Needs fencepost[console].
 
     The first start prints a link by which whoever starts it comes in, once; later, and for others, there is
     `fencepost account invite`. Programs need a token: `fencepost token make`. Beyond this machine it is served with
-    TLS, or behind a proxy that ends it.
+    TLS, or behind a proxy that ends it. --provider names a file that declares an OpenID provider and what its groups
+    may do.
     """
     import asyncio
 
     from fencepost.cli.target import app_for, require_ledger
 
     try:
+        from fencepost.console.providers import read_provider
         from fencepost.console.server import Place
     except ModuleNotFoundError as missing:
         raise Usage(f"{missing.name} is not installed", hint="pip install 'fencepost[console]'") from missing
@@ -52,17 +58,17 @@ def console(
     place.check()
     found = app_for(app, db, namespace)
     require_ledger(found)
-    asyncio.run(_serve(found, place))
+    asyncio.run(_serve(found, place, None if provider is None else read_provider(provider)))
     return Exit.DONE
 
 
-async def _serve(app: App, place: Place) -> None:
+async def _serve(app: App, place: Place, provider: Provider | None) -> None:
     import asyncio
 
     from fencepost.console.server import API, create_app, server
 
     async with app:
-        serving = server(create_app(app), place)
+        serving = server(create_app(app, provider=provider), place)
         with _listening(place) as listening:
             where = listening.getsockname()
             host = f"[{where[0]}]" if listening.family is socket.AF_INET6 else where[0]

@@ -31,8 +31,8 @@ async def show_sign_in(request: Request, link: str = "") -> Response:
     app: App = request.app.state.fencepost
     invitation = await asyncio.to_thread(accounts.invited, app, link) if link else None
     if link and invitation is None:
-        return _form(request, refused="sign-in.link-over")
-    return _form(request, link=link, person="" if invitation is None else invitation.person)
+        return sign_in_form(request, refused="sign-in.link-over")
+    return sign_in_form(request, link=link, person="" if invitation is None else invitation.person)
 
 
 @router.post("/sign-in")
@@ -46,11 +46,11 @@ async def sign_in(request: Request) -> Response:
     person, tries = fields.get("person", ""), _tries_of(request)
     if not tries.take(person, await asyncio.to_thread(app.store.now)):
         LOG.warning("signing in as %s was tried too often", printable(person, limit=80))
-        return _form(request, status=429, refused="sign-in.too-often", person=person)
+        return sign_in_form(request, status=429, refused="sign-in.too-often", person=person)
     account = await asyncio.to_thread(app.store.account, app.namespace, person)
     if not await asyncio.to_thread(is_theirs, account, fields.get("password", "")):
         LOG.warning("signing in as %s was refused", printable(person, limit=80))
-        return _form(request, status=403, refused="sign-in.wrong", person=person)
+        return sign_in_form(request, status=403, refused="sign-in.wrong", person=person)
     assert account is not None, "nobody has nobody's password"
     tries.forgive(person)
     return remember(request, moved("/"), await asyncio.to_thread(accounts.sign_in, app, account))
@@ -63,11 +63,13 @@ async def _by_link(request: Request, fields: dict[str, str]) -> Response:
         kept = None if password is None else await asyncio.to_thread(_hashed_for, app, link, password)
     except PasswordTooShort as error:
         invitation = await asyncio.to_thread(accounts.invited, app, link)
-        return _form(request, status=422, link=link, person=getattr(invitation, "person", ""), error=problem_of(error))
+        return sign_in_form(
+            request, status=422, link=link, person=getattr(invitation, "person", ""), error=problem_of(error)
+        )
     secret = await asyncio.to_thread(accounts.come_in, app, link, password=kept)
     if secret is None:
         LOG.warning("a sign-in link that is good no more was tried")
-        return _form(request, status=403, refused="sign-in.link-over")
+        return sign_in_form(request, status=403, refused="sign-in.link-over")
     return remember(request, moved("/"), secret)
 
 
@@ -84,10 +86,14 @@ async def sign_out(request: Request, sent: Posted) -> Response:
     return forget(request, moved(address("sign-in")))
 
 
-def _form(
+def sign_in_form(
     request: Request, *, status: int = 200, link: str = "", person: str = "", refused: str = "", error: Any = None
 ) -> Response:
-    return shown(request, "sign_in.html", status=status, now=0, link=link, person=person, refused=refused, error=error)
+    """The page on which somebody signs in, with what was wrong."""
+    return shown(
+        request, "sign_in.html", status=status, now=0, link=link, person=person, refused=refused, error=error,
+        provider=request.app.state.provider,
+    )  # fmt: skip
 
 
 def _tries_of(request: Request) -> Tries:

@@ -126,23 +126,24 @@ def remember(request: Request, reply: Response, secret: str) -> Response:
     """Have the browser keep a session."""
     reply.set_cookie(
         _cookie_of(request), secret, max_age=SESSION_LASTS // SECOND, path="/", httponly=True, samesite="strict",
-        secure=_is_over_tls(request),
+        secure=is_over_tls(request),
     )  # fmt: skip
     return reply
 
 
 def forget(request: Request, reply: Response) -> Response:
     """Have the browser keep it no more."""
-    reply.delete_cookie(_cookie_of(request), path="/", httponly=True, samesite="strict", secure=_is_over_tls(request))
+    reply.delete_cookie(_cookie_of(request), path="/", httponly=True, samesite="strict", secure=is_over_tls(request))
     return reply
 
 
-def _is_over_tls(request: Request) -> bool:
+def is_over_tls(request: Request) -> bool:
+    """Whether what the browser keeps for us may say that it is for TLS alone."""
     return request.url.scheme == "https"
 
 
 def _cookie_of(request: Request) -> str:
-    return COOKIE_OVER_TLS if _is_over_tls(request) else COOKIE
+    return COOKIE_OVER_TLS if is_over_tls(request) else COOKIE
 
 
 Visiting = Annotated[Visitor, Depends(who_visits)]

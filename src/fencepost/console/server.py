@@ -8,7 +8,6 @@ It adds addresses to each other and decides nothing: what they do is in the `api
 
 from __future__ import annotations
 
-import ipaddress
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -35,7 +34,9 @@ from fencepost.console import (
 from fencepost.console.bodies import BODY_MAX, Bounded
 from fencepost.console.headers import Headed
 from fencepost.console.idempotent import Once
+from fencepost.console.loopback import is_loopback
 from fencepost.console.passwords import Tries
+from fencepost.console.providers import Provider
 from fencepost.console.schema import Described
 from fencepost.core.errors import Misuse
 from fencepost.receiving import Receipts, WebhookEndpoint
@@ -65,6 +66,7 @@ def create_app(
     routers: Iterable[APIRouter] = (),
     body_max: int = BODY_MAX,
     with_pages: bool = True,
+    provider: Provider | None = None,
 ) -> FastAPI:
     """The console of an app, as an ASGI application.
 
@@ -75,6 +77,7 @@ def create_app(
             do it themselves.
         body_max: bytes of a request's body; more is refused.
         with_pages: whether people are shown pages too, at `/`; if not, only programs are answered.
+        provider: who else proves who people are; links and passwords are taken too.
     """
     from fencepost import __version__
 
@@ -104,6 +107,7 @@ def create_app(
     made.state.fencepost = app
     made.state.webhooks = dict(webhooks or {})
     made.state.tries = Tries()
+    made.state.provider = provider
     made.state.streams = 0
     made.state.is_ending = lambda: False
     problems.install(made)
@@ -146,16 +150,6 @@ class Place:
                 f"{self.host} can be reached from other machines, and tokens would pass in the clear",
                 hint="give a certificate and key, or the address of the proxy that ends TLS, or stay on 127.0.0.1",
             )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it; a name is not looked up, and counts if it is `localhost`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class _Ending(uvicorn.Server):

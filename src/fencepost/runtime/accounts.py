@@ -81,6 +81,13 @@ def sign_in(app: Asked, account: Account) -> str:
     return opened
 
 
+def enter(app: Asked, person: str, roles: Iterable[str], *, how: str) -> str:
+    """Let in whoever has proved elsewhere to be this person: the new session's secret. `how` stands in the audit."""
+    opened, session = _session(app, person, canonical(sorted(set(roles))), app.store.now())
+    app.store.let_in(session, _row(app, SIGN_IN, person, by=person, reason=how))
+    return opened
+
+
 def visitor(app: Asked, secret: str, *, is_used: bool = True) -> Session | None:
     """The session that this secret is of, if it is open now in this namespace; that it is used is noted."""
     found, now = app.store.session(digest_of(secret)), app.store.now()
