@@ -57,19 +57,24 @@ Come = Callable[..., Page]
 
 
 @pytest.fixture
-def come(chromium: Browser, house: House) -> Iterator[Come]:
-    """Somebody at a browser of their own, signed in by a link: `come("ann", "operator", locale="ja-JP")`."""
+def come(request: pytest.FixtureRequest, chromium: Browser) -> Iterator[Come]:
+    """Somebody at a browser of their own, signed in by a link: `come("ann", "operator", locale="ja-JP")`.
+
+    `of` names another house, `at` another console of it.
+    """
     complaints: list[str] = []
     with ExitStack() as stack:
 
         def begin(person: str = "ann", *roles: str, **options: object) -> Page:
-            settings = {"base_url": house.url, "viewport": WINDOW, "locale": "en-GB", **options}
+            of = options.pop("of", None) or request.getfixturevalue("house")
+            at = str(options.pop("at", of.url))
+            settings = {"base_url": at, "viewport": WINDOW, "locale": "en-GB", **options}
             context: BrowserContext = stack.enter_context(chromium.new_context(**settings))
             context.set_default_timeout(SECONDS_MAX * 1_000)
             page = context.new_page()
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
-            page.goto(house.link(person, *(roles or ("admin",))))
+            page.goto(of.link(person, *(roles or ("admin",)), at=at))
             page.locator("form.stack button").click()
             page.wait_for_url("/")
             return page

@@ -6,8 +6,9 @@ and asks here what came of them; nothing of it is read from a page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ LOST_REPLY = Fault(do="reset", when="after", collection="payments", name="lost r
 LOST_REQUEST = Fault(do="reset", when="before", collection="payments", name="lost request")
 REFUSED_ENTRY = Fault(do="answer", status=422, collection="entries", name="refused entry")
 
+STOPPED_SECONDS_MAX = 60
+
 COLLECTIONS = ("tasks", "messages", "payments", "entries", "refunds", "reversals")
 
 _NO_KEYS = Keys(honoured=False)
@@ -40,13 +43,45 @@ SETTINGS = (
 )
 
 
+class Consoles:
+    """Processes that serve the console of one ledger, each with its address; any may be paused for a moment."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str], stack: ExitStack) -> None:
+        self.addresses: list[str] = []
+        self._folder = folder
+        self._settings = settings
+        self._stack = stack
+        self._crews: list[Crew] = []
+        self.another()
+
+    def another(self) -> str:
+        """Start one more; returns its address."""
+        log = self._folder / f"console-{len(self._crews)}.log"
+        crew = self._stack.enter_context(Crew(console_command(self._folder, 0), self._settings, log, workers=1))
+        self.addresses.append(until(lambda: crew.replace_dead() or _address_in(log), "the console", seconds_max=60))
+        self._crews.append(crew)
+        return self.addresses[-1]
+
+    @contextmanager
+    def stopped(self, number: int) -> Iterator[None]:
+        """Stop one with SIGSTOP, and not while it writes to the ledger, which nobody else could use then."""
+        crew, ledger = self._crews[number], self._folder / "fencepost.db"
+        crew.stop(0, STOPPED_SECONDS_MAX)
+        while not _can_be_written(ledger):
+            crew.go_on(0, crew.pid(0))
+            crew.stop(0, STOPPED_SECONDS_MAX)
+        yield
+        crew.go_on(0, crew.pid(0))
+
+
 class House:
     """A console that is served, with what it shows; `app` only starts, reads and acts beside it."""
 
-    def __init__(self, app: App, world: World, url: str) -> None:
+    def __init__(self, app: App, world: World, consoles: Consoles) -> None:
         self.app = app
         self.world = world
-        self.url = url
+        self.url = consoles.addresses[0]
+        self.consoles = consoles
         self._example = example.load()
 
     @classmethod
@@ -56,21 +91,15 @@ class House:
         with World.start(folder / "world", settings=SETTINGS) as world:
             settings = environment(world, folder)
             app = Fenced.app(folder)
-            log = folder / "console.log"
-            with (
-                app.sync,
-                Crew(Fenced.command, settings, folder / "workers.log"),
-                Crew(console_command(folder, 0), settings, log, workers=1) as console,
-            ):
-                said = until(lambda: console.replace_dead() or _address_in(log), "the console", seconds_max=60)
-                yield cls(app, world, said)
+            with app.sync, Crew(Fenced.command, settings, folder / "workers.log"), ExitStack() as stack:
+                yield cls(app, world, Consoles(folder, settings, stack))
 
     # -- people
 
-    def link(self, person: str, *roles: str) -> str:
+    def link(self, person: str, *roles: str, at: str = "") -> str:
         """Where somebody comes in, once."""
         secret, _ = accounts.invite(self.app, person, roles, by="tests", reason="for a test")
-        return f"{self.url}/sign-in?link={secret}"
+        return f"{at or self.url}/sign-in?link={secret}"
 
     # -- runs
 
@@ -87,6 +116,18 @@ class House:
         run = self.starts(invoice, fault=fault)
         until(lambda: waits_for_approval(self.app.sync.show(run), "decision"), "the run to ask", seconds_max=60)
         return run
+
+    def many_unknown(self, prefix: str, number: int) -> list[str]:
+        """So many of them, all at once."""
+        fault = LOST_REPLY.model_copy(update={"body": prefix, "times": number})
+        self.world.configure("books", faults=[fault])
+        invoices = [f"{prefix}-{one:02}" for one in range(number)]
+        runs = [self.starts(one) for one in invoices]
+        for run in runs:
+            until(lambda run=run: waits_for_approval(self.app.sync.show(run), "decision"), f"{run}", seconds_max=90)
+            self.app.sync.approve(run, "decision", by="approver")
+        self.rest(runs)
+        return runs
 
     def unknown(self, invoice: str, *, fault: Fault = LOST_REPLY) -> str:
         """One whose payment's reply was lost: nobody can be asked, and it is held."""
@@ -117,6 +158,11 @@ class House:
         """Wait until the run is in one of these states."""
         return until(lambda: (found := self.run(run).state) in states and found, f"{run}: {states}", seconds_max=60)
 
+    def rest(self, runs: list[str]) -> None:
+        """Wait until each of them is held again."""
+        for run in runs:
+            self.until(run, RunState.HELD)
+
     # -- what came of it
 
     def holds(self, invoice: str) -> dict[str, int]:
@@ -135,6 +181,16 @@ class House:
     def audit(self, run: str, verb: str) -> list[Audit]:
         """The audit rows of a verb on a run."""
         return [row for row in self.app.store.audits(self.app.namespace, None) if (row.run_id, row.verb) == (run, verb)]
+
+
+def _can_be_written(ledger: Path) -> bool:
+    with closing(sqlite3.connect(ledger, timeout=0.2, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        connection.execute("ROLLBACK")
+        return True
 
 
 def _address_in(log: Path) -> str:
