@@ -13,11 +13,12 @@ def form(page: Page, run: str, verb: str, **sends: str) -> Locator:
     return found
 
 
-def send(found: Locator, **filled: str) -> None:
-    """Fill a form in, and press its button."""
+def send(found: Locator, **filled: str) -> int:
+    """Fill a form in, and press its button; returns the status of the answer."""
     for name, value in filled.items():
         found.locator(f'[name="{name}"]').fill(value)
     page = found.page
-    with page.expect_response(lambda reply: reply.request.method == "POST"):
+    with page.expect_response(lambda reply: reply.request.method == "POST") as answered:
         found.locator("button").click()
     page.wait_for_load_state()
+    return answered.value.status

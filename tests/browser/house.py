@@ -139,9 +139,13 @@ class House:
     def lost(self, invoice: str) -> str:
         """One whose payment never arrived, and by now cannot arrive any more: whoever looked may say so."""
         run = self.unknown(invoice, fault=LOST_REQUEST)
+        self.wait_out(run)
+        return run
+
+    def wait_out(self, run: str) -> None:
+        """Wait until nothing that was sent for a run that is held can still land."""
         over = self.run(run).changed_at + self._example.pay.contract.span
         until(lambda: self.app.store.now() > over, "the span of what was sent")
-        return run
 
     def failed(self, invoice: str) -> str:
         """One that has paid, whose entry was refused: it has failed, and its effects stand."""

@@ -11,7 +11,7 @@ from tests.browser.house import House
 
 Picture = Callable[[Page, str], None]
 
-PAGES = ("/", "/runs", "/proposals", "/flow", "/contracts", "/audit")
+PAGES = ("/", "/runs", "/proposals", "/flow", "/many", "/charts", "/contracts", "/audit")
 
 
 def test_no_page_moves_sideways_on_a_narrow_screen(house: House, come: Come, picture: Picture, invoice: str) -> None:
