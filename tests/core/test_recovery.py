@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from fencepost.core import recovery
 from fencepost.core.contract import Contract, KeyPromise, LookUpPromise, Retry
 from fencepost.core.duration import HOUR, MINUTE, SECOND
+from fencepost.core.guarantee import Rung
 from fencepost.core.records import Attempt, Observation, Operation
 from fencepost.core.recovery import (
     LOOKUPS_WITHOUT_ANSWER,
@@ -25,6 +26,7 @@ from fencepost.core.recovery import (
     in_the_way,
     key_holds,
     may_resend,
+    rung_now,
 )
 from fencepost.core.states import FINAL_OPERATION_STATES, OperationState, Outcome
 
@@ -180,6 +182,17 @@ def test_the_window_must_hold_until_the_resend_is_dead_and_digested_too():
 def test_the_window_counts_from_the_intent_of_the_first_dispatch():
     sent_later = operation(attempts=[attempt(outcome=Outcome.NOT_APPLIED), attempt(2, START + 14 * MINUTE)])
     assert not key_holds(sent_later, FORGETFUL, after(14 * MINUTE + 30 * SECOND))
+
+
+def test_an_operation_stands_on_the_next_rung_once_its_keys_promise_is_over():
+    last = 15 * MINUTE - SPAN
+    askable = replace(FORGETFUL, look_up=LookUpPromise("find"))
+    assert rung_now(operation(), askable, after(last - 1)) is Rung.KEYED
+    assert rung_now(operation(), askable, after(last)) is Rung.LOOKED_UP
+    assert rung_now(operation(), FORGETFUL, after(last)) is Rung.HELD
+    unsent = replace(operation(), first_dispatched_at=None)
+    assert rung_now(unsent, FORGETFUL, after(last)) is Rung.KEYED
+    assert rung_now(operation(), Contract("undeclared"), after(0)) is None
 
 
 def test_a_key_in_another_scope_protects_nothing():

@@ -1,29 +1,24 @@
-"""What concerns the whole ledger, as pages: what waits for a second person, the audit, and the contracts.
+"""What concerns the whole ledger, as pages: what waits for a second person, and the contracts.
 
-A second person confirms what the first one saw; the function is that of every other door. Rows of the audit are asked
-for by number, so that no page costs more the older the ledger is.
+A second person confirms what the first one saw; the function is that of every other door. The audit is `page_audit`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from fencepost.console.api_forms import Because, Number
-from fencepost.console.documents import audit_row, proposal_row
+from fencepost.console.api_forms import Because
+from fencepost.console.documents import proposal_row
 from fencepost.console.page_frame import Page, address, moved, shown
 from fencepost.console.page_offers import Offer, taken
-from fencepost.console.page_runs import Text, given
 from fencepost.console.page_visits import Posted, Visiting
 from fencepost.console.paths import ProposalNumber
-from fencepost.core.permissions import VERBS
 from fencepost.runtime.contracts import HEADINGS, recovery_table
-from fencepost.store.governing import AuditFilter
 
 router = APIRouter(route_class=Page, include_in_schema=False)
 
@@ -62,38 +57,6 @@ async def decline(sent: Posted, proposal: ProposalNumber) -> Response:
     form, visitor = taken(Because, sent.fields), sent.visitor
     await visitor.caller.decline(proposal, by=visitor.person, reason=form.reason)
     return moved(PROPOSALS)
-
-
-class WantedRows(BaseModel):
-    """Which rows of the audit are shown."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    run: Text = None
-    verb: Text = None
-    actor: Text = None
-    outcome: Text = None
-    before: Annotated[Number | None, BeforeValidator(given)] = None
-
-    @property
-    def said(self) -> dict[str, str]:
-        """What is asked for, as it stands in the address; without the page."""
-        return self.model_dump(exclude_none=True, exclude={"before"})
-
-
-@router.get("/audit")
-async def show_audit(request: Request, visitor: Visiting, wanted: Annotated[WantedRows, Query()]) -> Response:
-    """Who did what to which run, and why, newest first; what was refused too."""
-    store, namespace = visitor.caller.store, visitor.caller.namespace
-    page = AuditFilter(
-        namespace, wanted.run, wanted.verb, wanted.actor, wanted.outcome, wanted.before, ROWS + 1
-    )  # fmt: skip
-    found = await asyncio.to_thread(store.list_audits, page)
-    following = None if len(found) <= ROWS else address("audit", **wanted.said, before=found[ROWS - 1].no)
-    return shown(
-        request, "audit.html", now=await asyncio.to_thread(store.now), wanted=wanted, following=following,
-        rows=[audit_row(one) for one in found[:ROWS]], verbs=sorted(VERBS),
-    )  # fmt: skip
 
 
 @router.get("/contracts")

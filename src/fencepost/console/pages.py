@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from fencepost.console import (
+    page_audit,
     page_charts,
     page_flow,
     page_front,
@@ -19,6 +20,7 @@ from fencepost.console import (
     page_run,
     page_runs,
     page_sign_in,
+    page_step,
 )
 from fencepost.console.page_frame import Page, asset
 from fencepost.core.errors import NotThere
@@ -44,7 +46,9 @@ async def show_file(request: Request, name: str) -> Response:
 ROUTERS = (
     _FILES,
     page_sign_in.router,
+    page_audit.router,
     page_charts.router,
+    page_step.router,
     page_provider.router,
     page_front.router,
     page_flow.router,

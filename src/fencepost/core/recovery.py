@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fencepost.core.contract import Contract
+from fencepost.core.guarantee import Rung, ladder
 from fencepost.core.records import (
     ASK_AGAIN,
     CALLBACK,
@@ -246,6 +247,15 @@ def key_holds(operation: Operation, contract: Contract, moment: Moment) -> bool:
         return False
     before = contract.resend_before(operation.first_dispatched_at)
     return before is None or moment.now < before
+
+
+def rung_now(operation: Operation, contract: Contract, moment: Moment) -> Rung | None:
+    """The rung on which an operation stands now: its contract's first, or the next one where a key's promise is over.
+
+    None: nothing is declared.
+    """
+    keeps = operation.first_dispatched_at is None or key_holds(operation, contract, moment)
+    return next((rung for rung in ladder(contract) if rung is not Rung.KEYED or keeps), None)
 
 
 BY_ONE_CLOCK = "assumed: the ledger's clock was not set forward since the last request: a person has no second one"
