@@ -13,7 +13,8 @@ def test_an_unknown_effect_is_shown_by_itself_and_settled_by_its_own_button(serv
     ann, vic = signed_in(served, "ann", "admin"), signed_in(served, "vic", "viewer")
     (at,) = (one.position for one in served.app.store.load(served.app.store.find("default", "r").no).operations
              if one.state == "unknown")  # fmt: skip
-    page = ann.get("/step", run="r", at=at)
+    (place,) = {str(named["href"]) for tag, named in ann.get("/").tags if tag == "a" and "/step" in str(named["href"])}
+    page = ann.get(place)
     assert page.status == 200
     assert "Stands on the rung held" in page.text
     assert {one.action for one in page.forms} >= {"/runs/r/settle"}

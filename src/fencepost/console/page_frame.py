@@ -25,6 +25,7 @@ from fencepost.console.page_times import age, clock
 from fencepost.console.printable import compact, printable, short_key
 from fencepost.console.problems import LOG, status_of
 from fencepost.core.errors import FencepostError, Misuse
+from fencepost.core.position import effect_position
 
 VARIES_BY = "Accept-Language, Cookie"
 """On what it depends how a page is shown."""
@@ -49,7 +50,7 @@ def _environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {"json": compact, "short": short_key, "clock": clock, "exactly": exactly}
-    made.globals |= {"address": address}
+    made.globals |= {"address": address, "effect_position": effect_position}
     return made
 
 
