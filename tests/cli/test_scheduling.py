@@ -62,7 +62,7 @@ def test_one_that_no_worker_declares_is_an_orphan_beside_a_worker_that_lives(fen
     assert [row["state"] for row in asyncio.run(beside())] == ["orphaned"]
 
 
-def test_it_is_paused_and_unpaused_with_an_audit_row_each(fencepost, db, yearly):
+def test_it_is_paused_and_resumed_with_an_audit_row_each(fencepost, db, yearly):
     ended = fencepost("schedule", "pause", "yearly", "--reason", "the bank is closed", "--by", "ann", "--db", db)
     assert (ended.code, ended.out) == (0, "pause: schedule yearly starts nothing until it is resumed\n")
     assert [row["state"] for row in listed(fencepost, db)] == ["paused"]
